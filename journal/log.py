@@ -1,0 +1,431 @@
+"""The journal: durable, ordered, at least once to its readers."""
+
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from journal import compression, reading, segment
+from journal.reading import Finding
+from journal.record import GENESIS, Entry, Record, Sealed, body_digest, chain
+from journal.segment import SegmentFile
+from models.errors import JournalBusy, JournalUnwritable
+
+SEGMENT_BYTES = 256 * 1024 * 1024
+QUEUE_BYTES = 64 * 1024 * 1024
+COMMIT_BYTES = 16 * 1024 * 1024
+"""A group commit takes no more than this, so that memory stays bounded and nobody waits long."""
+
+COMPRESS_EVERY_SECONDS = 5.0
+POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How much of one kind the journal holds."""
+
+    kind: str
+    records: int
+    items: int
+    size_bytes: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Entries waiting for the next commit."""
+
+    entries: Sequence[Entry]
+    size: int
+    done: "Future[list[int]]"
+
+
+class Journal:
+    """An append-only log of byte records in a folder.
+
+    Durable: `append` returns, and `submit`'s future resolves, only after the records are on disk (SQLite in WAL mode
+    with synchronous=FULL); after a crash they are there.
+    Ordered: positions are 1, 2, 3 … without holes; all entries of one call are neighbours and are stored together or
+    not at all. Callers that wait at the same time share one commit.
+    At least once: a reader keeps its place with a named cursor; after a crash it gets again what it read after its
+    last `advance`. Several processes may append, read and verify at the same time.
+    Tamper-evident: each record carries a hash over itself and the hash before it; `verify` names what was changed or
+    is missing, and `read` still gives every record whose hash is right.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        queue_bytes: int = QUEUE_BYTES,
+        compress: bool = True,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.folder = folder
+        self._segment_bytes = segment_bytes
+        self._queue_bytes = queue_bytes
+        self._compress = compress
+        self._clock_ns = clock_ns
+        self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._queued = 0
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._writer: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._active: tuple[SegmentFile, sqlite3.Connection] | None = None
+        self._readers: dict[tuple[Path, int], sqlite3.Connection] = {}
+        self.lost: dict[int, Finding] = {}
+        """Damage met while reading, by first position."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    # --- appending ---------------------------------------------------------------------------------------------
+
+    def append(self, *entries: Entry) -> list[int]:
+        """Store entries durably and give their positions."""
+        return self.submit(entries).result()
+
+    def submit(self, entries: Sequence[Entry]) -> "Future[list[int]]":
+        """Queue entries for the next commit; raises JournalBusy instead of queueing without bound."""
+        size = sum(len(entry.body) for entry in entries)
+        pending = Pending(entries, size, Future())
+        with self._lock:
+            if self._stopping.is_set():
+                raise JournalUnwritable(self.folder, "the journal is closed")
+            if self._queued and self._queued + size > self._queue_bytes:
+                raise JournalBusy(self.folder, self._queued)
+            self._queued += size
+            if self._writer is None:
+                self._start()
+            self._queue.put(pending)
+        return pending.done
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes waiting for a commit."""
+        return self._queued
+
+    def _start(self) -> None:
+        self._writer = threading.Thread(target=self._write_forever, name="journal-writer", daemon=True)
+        self._writer.start()
+        if self._compress:
+            threading.Thread(target=self._compress_forever, name="journal-compressor", daemon=True).start()
+
+    def _write_forever(self) -> None:
+        while (first := self._queue.get()) is not None:
+            batch, last = self._gather(first)
+            for pending in batch:
+                pending.done.set_running_or_notify_cancel()  # from here on it will be stored, whoever still waits
+            try:
+                positions = self._commit([entry for pending in batch for entry in pending.entries])
+            except (sqlite3.Error, OSError) as problem:
+                self._let_go()
+                for pending in batch:
+                    self._settle(pending)
+                    if not pending.done.cancelled():
+                        pending.done.set_exception(JournalUnwritable(self.folder, str(problem)))
+            else:
+                given = iter(positions)
+                for pending in batch:
+                    self._settle(pending)
+                    mine = [next(given) for _ in pending.entries]
+                    if not pending.done.cancelled():
+                        pending.done.set_result(mine)
+            if last:
+                return
+
+    def _gather(self, first: Pending) -> tuple[list[Pending], bool]:
+        """Everything that waits, up to a bound; and whether the end was asked for."""
+        batch, size = [first], first.size
+        while size < COMMIT_BYTES:
+            try:
+                more = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, False
+            if more is None:
+                return batch, True
+            batch.append(more)
+            size += more.size
+        return batch, False
+
+    def _settle(self, pending: Pending) -> None:
+        with self._lock:
+            self._queued -= pending.size
+
+    def _commit(self, entries: list[Entry]) -> list[int]:
+        digests = [body_digest(entry.body) for entry in entries]
+        while True:
+            file, connection = self._open_active()
+            connection.execute("begin immediate")
+            try:
+                if segment.header(connection).closed_ns is not None:  # another process closed it meanwhile
+                    connection.execute("rollback")
+                    self._let_go()
+                    continue
+                position, digest = segment.tail(connection)
+                records = self._sealed(entries, digests, position, digest)
+                segment.insert(connection, records)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+            self._roll_when_full(file, connection)
+            return [record.position for record in records]
+
+    def _sealed(self, entries: list[Entry], digests: list[bytes], position: int, digest: bytes) -> list[Sealed]:
+        now = self._clock_ns()
+        records = []
+        for entry, body in zip(entries, digests, strict=True):
+            position += 1
+            meta = orjson.dumps(entry.meta).decode()
+            digest = chain(digest, position, entry.kind, now, entry.items, meta, body)
+            records.append(
+                Sealed(position, entry.kind, now, entry.items, len(entry.body), meta, body, digest, "none", entry.body)
+            )
+        return records
+
+    def _open_active(self) -> tuple[SegmentFile, sqlite3.Connection]:
+        """The segment that takes new records: the lowest one not closed."""
+        if self._active is not None:
+            if self._active[0].path.exists():
+                return self._active
+            self._let_go()
+        with segment.locked(self.folder, "roll"):
+            files = segment.listing(self.folder)
+            if not files:
+                segment.create(self.folder, 1, 1, GENESIS, self._clock_ns())
+                files = segment.listing(self.folder)
+            for file in files:
+                if not file.compressed:
+                    connection = segment.connect(file, write=True)
+                    if segment.header(connection).closed_ns is None:
+                        self._active = (file, connection)
+                        return self._active
+                    connection.close()
+            number, (position, digest) = files[-1].number + 1, self._end_of(files[-1])
+            segment.create(self.folder, number, position + 1, digest, self._clock_ns())
+        return self._open_active()
+
+    def _end_of(self, file: SegmentFile) -> tuple[int, bytes]:
+        with closing(segment.connect(file)) as connection:
+            return segment.tail(connection)
+
+    def _roll_when_full(self, file: SegmentFile, connection: sqlite3.Connection) -> None:
+        """Close a full segment: its successor is made first, and used only once this one says it is closed."""
+        pages = connection.execute("pragma page_count").fetchone()[0]
+        if pages * segment.PAGE_BYTES < self._segment_bytes:
+            return
+        with segment.locked(self.folder, "roll"):
+            connection.execute("begin immediate")
+            if segment.header(connection).closed_ns is None:
+                position, digest = segment.tail(connection)
+                segment.create(self.folder, file.number + 1, position + 1, digest, self._clock_ns())
+                connection.execute(
+                    "update segment set closed_ns = ?, last_position = ?, last_digest = ?",
+                    (self._clock_ns(), position, digest),
+                )
+            connection.execute("commit")
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._active is not None:
+            self._active[1].close()
+            self._active = None
+
+    def _compress_forever(self) -> None:
+        while not self._stopping.wait(COMPRESS_EVERY_SECONDS):
+            self.compress_closed()
+
+    def compress_closed(self, *, rest_per_work: float = compression.REST_PER_WORK) -> int:
+        """Compress the closed segments now; returns how many were."""
+        try:
+            return compression.compress_closed(self.folder, self._stopping, rest_per_work=rest_per_work)
+        except (sqlite3.Error, OSError):
+            return 0  # no room for the copy, or damage: the uncompressed form stays, and is tried again
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def read(self, after: int = 0, max_records: int = 1000, max_bytes: int = 32 * 1024 * 1024) -> list[Record]:
+        """Records after a position, in order, whole; at least one if there is one, whatever its size."""
+        found: list[Record] = []
+        size = 0
+        with self._reading:
+            for record in self._records_after(after):
+                if found and (len(found) >= max_records or size + len(record.body) > max_bytes):
+                    break
+                found.append(record)
+                size += len(record.body)
+        return found
+
+    def _records_after(self, after: int) -> Iterator[Record]:
+        for file in self._from_segment(after):
+            for row in self._rows(file, after):
+                record = reading.intact(row)
+                if row.position > after + 1:
+                    missing = Finding(file.number, "missing", after + 1, row.position - 1, "not in the file")
+                    self.lost[after + 1] = missing
+                if record is None:
+                    self.lost[row.position] = Finding(
+                        file.number, "changed", row.position, row.position, "its body does not have its hash"
+                    )
+                else:
+                    yield record
+                after = max(after, row.position)
+
+    def _from_segment(self, after: int) -> list[SegmentFile]:
+        files = segment.listing(self.folder)
+        for at in range(len(files) - 1, 0, -1):
+            first = self._first_position(files[at])
+            if first is not None and first <= after + 1:
+                return files[at:]
+        return files
+
+    def _first_position(self, file: SegmentFile) -> int | None:
+        try:
+            return segment.header(self._reader(file)).first_position
+        except sqlite3.DatabaseError:
+            return None
+
+    def _rows(self, file: SegmentFile, after: int) -> Iterator[Sealed]:
+        try:
+            yield from segment.rows(self._reader(file), after)
+        except (sqlite3.DatabaseError, OverflowError) as problem:
+            if isinstance(problem, sqlite3.OperationalError) and not file.path.exists():
+                yield from self._rows(self._successor(file), after)  # it was compressed while we looked
+                return
+            self.lost.setdefault(-file.number, Finding(file.number, "unreadable", None, None, str(problem)))
+            yield from (row for row in reading.salvaged(file) if row.position > after)
+
+    def _successor(self, file: SegmentFile) -> SegmentFile:
+        return SegmentFile(file.number, segment.path_of(self.folder, file.number, compressed=True), True)
+
+    def _reader(self, file: SegmentFile) -> sqlite3.Connection:
+        try:
+            key = (file.path, file.path.stat().st_ino)  # a successor made before a crash may be made anew
+        except FileNotFoundError as gone:
+            raise sqlite3.OperationalError(str(gone)) from gone
+        if key not in self._readers:
+            for stale in [old for old in self._readers if old[0] == file.path or not old[0].exists()]:
+                self._readers.pop(stale).close()
+            self._readers[key] = segment.connect(file)
+        return self._readers[key]
+
+    def last_position(self) -> int:
+        """The position of the newest record; 0 when there is none."""
+        with self._reading:
+            for file in reversed(segment.listing(self.folder)):
+                try:
+                    return segment.tail(self._reader(file))[0]
+                except sqlite3.DatabaseError:
+                    rows = reading.salvaged(file)
+                    if rows:
+                        return rows[-1].position
+        return 0
+
+    def wait(self, after: int, timeout: float) -> bool:
+        """Wait until there is a record after a position, whichever process appends it."""
+        deadline = time.monotonic() + timeout
+        while self.last_position() <= after:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def totals(self) -> list[Total]:
+        """What the journal holds, by kind."""
+        sums: dict[str, list[int]] = {}
+        sums_of = "count(*), sum(items), sum(size), min(received_ns), max(received_ns)"
+        query = f"select kind, {sums_of} from records group by kind"  # noqa: S608 (a constant)
+        with self._reading:
+            for file in segment.listing(self.folder):
+                try:
+                    rows = self._reader(file).execute(query).fetchall()
+                except sqlite3.DatabaseError:
+                    rows = [
+                        (row.kind, 1, row.items, row.size, row.received_ns, row.received_ns)
+                        for row in reading.salvaged(file)
+                    ]
+                for kind, count, items, size, first, last in rows:
+                    total = sums.setdefault(kind, [0, 0, 0, first, last])
+                    total[:] = [
+                        total[0] + count, total[1] + items, total[2] + size, min(total[3], first), max(total[4], last)
+                    ]  # fmt: skip
+        return [Total(kind, *total) for kind, total in sorted(sums.items())]
+
+    # --- cursors -----------------------------------------------------------------------------------------------
+
+    def cursor(self, name: str) -> int:
+        """How far the named reader has come; 0 for a new one."""
+        with closing(self._cursors()) as connection:
+            row = connection.execute("select position from cursors where name = ?", (name,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def cursors(self) -> dict[str, int]:
+        """All named readers and how far they have come."""
+        with closing(self._cursors()) as connection:
+            return dict(connection.execute("select name, position from cursors order by name").fetchall())
+
+    def advance(self, name: str, position: int) -> None:
+        """Remember, durably, that the named reader is done with everything up to `position`."""
+        with closing(self._cursors()) as connection:
+            connection.execute(
+                "insert into cursors values (?, ?, ?) on conflict (name) do update set "
+                "position = excluded.position, moved_ns = excluded.moved_ns",
+                (name, position, self._clock_ns()),
+            )
+
+    def _cursors(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.folder / "cursors.sqlite", timeout=segment.BUSY_SECONDS, isolation_level=None)
+        connection.execute("pragma synchronous=full")
+        connection.execute(
+            "create table if not exists cursors "
+            "(name text primary key, position integer not null, moved_ns integer not null) strict"
+        )
+        return connection
+
+    # --- checking ----------------------------------------------------------------------------------------------
+
+    def verify(self, progress: Callable[[SegmentFile], None] = lambda _: None) -> list[Finding]:
+        """Check every record against its hash and the one before it; an empty list means the journal is whole."""
+        problems: list[Finding] = []
+        previous = (0, GENESIS)
+        numbers = [file.number for file in segment.listing(self.folder)]
+        for file in segment.listing(self.folder):
+            progress(file)
+            found, previous = reading.check(file if file.path.exists() else self._successor(file), previous)
+            problems += found
+        problems += [
+            Finding(number, "missing", None, None, "the segment file is not there")
+            for number in range(1, max(numbers, default=0))
+            if number not in numbers
+        ]
+        return problems
+
+    def close(self) -> None:
+        """Commit what is queued, then let go of the files."""
+        with self._lock:
+            self._stopping.set()
+            writer = self._writer
+            self._queue.put(None)
+        if writer is not None:
+            writer.join()
+        self._let_go()
+        with self._reading:
+            for connection in self._readers.values():
+                connection.close()
+            self._readers.clear()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
