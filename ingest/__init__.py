@@ -1,0 +1,1 @@
+"""Wire and file formats become records; dialects turn records into events."""

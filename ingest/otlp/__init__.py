@@ -1,0 +1,1 @@
+"""OpenTelemetry's protocol: what arrives is checked, answered, and later decoded into `records`."""
