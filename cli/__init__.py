@@ -1,0 +1,1 @@
+"""`tachograph VERB`: the only place that wires everything together."""
