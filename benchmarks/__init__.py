@@ -1,0 +1,1 @@
+"""What measures us, and peers beside us: ratios within one run."""

@@ -1,0 +1,86 @@
+"""The load: OTLP requests of GenAI spans, about 2.9 KB and 22 attributes each, texts drawn from a vocabulary."""
+
+import random
+from collections.abc import Iterator
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+SPANS_PER_TRACE = 50
+TRACES_PER_SESSION = 10
+TEXT_CHARS = 1060
+START_NS = 1_760_000_000_000_000_000
+MODELS = ("gpt-4o", "gpt-4o-mini", "claude-sonnet-4-5", "gemini-2.5-pro")
+VOCABULARY = """
+agent build cache check code commit compile context cost create data debug delete deploy design diff
+document edit error event example fail file find fix function gather graph handle history import index input
+issue journal key label latency limit list load log loop memory merge method model module move name note
+output parse path plan prompt query queue read reason record remove render replay request result retry
+return review route run scan schema search select send session shell sort span start state step store stream
+task test text token tool trace turn type update user value verify view wait write
+"""
+WORDS = tuple(VOCABULARY.split())
+
+
+def requests(spans: int, per_request: int, seed: int = 1) -> Iterator[bytes]:
+    """Encoded requests with `spans` spans in all, every id unique for the seed."""
+    source = random.Random(seed)
+    texts = [" ".join(source.choices(WORDS, k=TEXT_CHARS // 5))[:TEXT_CHARS] for _ in range(512)]
+    for first in range(0, spans, per_request):
+        yield _request(source, texts, seed, first, min(per_request, spans - first)).SerializeToString()
+
+
+def _request(source: random.Random, texts: list[str], seed: int, first: int, count: int) -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    for key, value in (("service.name", "bench"), ("service.version", "1.0"), ("telemetry.sdk.language", "python")):
+        resource.resource.attributes.add(key=key).value.string_value = value
+    scope = resource.scope_spans.add()
+    scope.scope.name = "benchmarks.load"
+    for number in range(first, first + count):
+        _span(scope.spans.add(), source, texts, seed, number)
+    return request
+
+
+def _span(span: object, source: random.Random, texts: list[str], seed: int, number: int) -> None:
+    trace, place = divmod(number, SPANS_PER_TRACE)
+    start = START_NS + number * 1_000_000
+    span.trace_id = seed.to_bytes(8, "big") + (trace + 1).to_bytes(8, "big")  # type: ignore[attr-defined]
+    span.span_id = seed.to_bytes(3, "big") + (number + 1).to_bytes(5, "big")  # type: ignore[attr-defined]
+    if place:
+        root = trace * SPANS_PER_TRACE + 1
+        span.parent_span_id = seed.to_bytes(3, "big") + root.to_bytes(5, "big")  # type: ignore[attr-defined]
+    model = source.choice(MODELS)
+    span.name, span.kind = f"chat {model}", 3  # type: ignore[attr-defined]
+    span.start_time_unix_nano, span.end_time_unix_nano = start, start + source.randrange(10**7, 10**9)  # type: ignore[attr-defined]
+    tokens = source.randrange(100, 4000)
+    attributes: dict[str, str | int | float | bool] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.system": "openai",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": model,
+        "gen_ai.response.model": model,
+        "gen_ai.response.id": f"resp-{seed}-{number}",
+        "gen_ai.conversation.id": f"session-{seed}-{trace // TRACES_PER_SESSION}",
+        "gen_ai.request.temperature": 0.7,
+        "gen_ai.request.max_tokens": 4096,
+        "gen_ai.request.top_p": 0.9,
+        "gen_ai.usage.input_tokens": tokens,
+        "gen_ai.usage.output_tokens": source.randrange(10, 900),
+        "gen_ai.usage.cache_read.input_tokens": tokens // 3,
+        "gen_ai.response.finish_reasons": "stop",
+        "gen_ai.input.messages": source.choice(texts),
+        "gen_ai.output.messages": source.choice(texts),
+        "server.address": "api.example.com",
+        "server.port": 443,
+        "gen_ai.agent.name": "bench-agent",
+        "gen_ai.request.stream": True,
+        "user.id": f"user-{number % 97}",
+        "app.step": place,
+    }
+    for key, value in attributes.items():
+        _set(span.attributes.add(key=key).value, value)  # type: ignore[attr-defined]
+
+
+def _set(target: object, value: str | int | float | bool) -> None:
+    kinds = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
+    setattr(target, kinds[type(value)], value)
