@@ -1,10 +1,9 @@
 """`tachograph journal`: looking after the journal."""
 
-import sys
-
 import click
 import orjson
 
+from cli.output import progress
 from cli.settings import settings
 from collector.home import Home
 from journal import Journal
@@ -31,7 +30,7 @@ def verify(ctx: click.Context, as_json: bool) -> None:
     files = segment_files(home.journal)
     with (
         Journal(home.journal, compress=False) as journal,
-        click.progressbar(length=len(files), label="verifying segments", file=sys.stderr) as bar,
+        progress(len(files), "verifying segments") as bar,
     ):
         findings = journal.verify(lambda _: bar.update(1))
         records = journal.last_position()

@@ -12,13 +12,22 @@ from models.errors import TachographError
 
 VERBS = {
     "up": ("cli.up", "Receive telemetry until stopped."),
+    "demo": ("cli.demo", "Fill a home with recorded sessions and show them."),
+    "import": ("cli.import_", "Add recorded files to the record."),
+    "sessions": ("cli.sessions", "The sessions on record, newest first."),
+    "show": ("cli.show", "One session, step by step."),
+    "sql": ("cli.sql", "Ask anything of the index."),
+    "tail": ("cli.tail", "Follow events as they arrive."),
     "status": ("cli.status", "What was received, refused and stored."),
     "doctor": ("cli.doctor", "Check this machine and the home folder, and say how to mend what is wrong."),
     "token": ("cli.token", "Make, list and revoke access tokens."),
     "schema": ("cli.schema", "Print the JSON Schema of event types."),
     "journal": ("cli.journal_", "Look after the journal."),
+    "rebuild": ("cli.rebuild", "Make the index again from the journal."),
+    "receiver": ("cli.receiver", ""),
+    "index": ("cli.index", ""),
 }
-"""Each verb's module and its line in the overview, so that the overview loads none of them."""
+"""Each verb's module and its line in the overview, so that the overview loads none of them; parts of `up` have none."""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -50,7 +59,7 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The overview, without loading the verbs."""
         with formatter.section("Verbs"):
-            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items() if line])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

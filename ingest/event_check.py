@@ -13,7 +13,9 @@ from models.event import Event
 FIRST_REASONS = 5
 
 
-def check_lines(body: bytes, redactor: Redactor | None, limits: Limits | None = None) -> Checked:
+def check_lines(
+    body: bytes, redactor: Redactor | None, limits: Limits | None = None, *, first_line: int = 1
+) -> Checked:
     """What may be stored of a body of JSON lines, one event envelope each; blank lines count for nothing."""
     limits = limits or Limits()
     if body.count(b"\n") >= limits.max_items:
@@ -23,7 +25,7 @@ def check_lines(body: bytes, redactor: Redactor | None, limits: Limits | None = 
     reasons: list[str] = []
     redactions: Counter[str] = Counter()
     changed = False
-    for number, line in enumerate(body.splitlines(), 1):
+    for number, line in enumerate(body.split(b"\n"), first_line):
         if not line.strip():
             continue
         try:

@@ -70,7 +70,9 @@ def session_key() -> pl.Expr:
 
 def duration_ms() -> pl.Expr:
     """How long a span took; NULL for other records and for spans that end before they start."""
-    return pl.when(pl.col("end_ns") >= pl.col("time_ns")).then((pl.col("end_ns") - pl.col("time_ns")) / 1e6)
+    took = (pl.col("end_ns") - pl.col("time_ns")) / 1e6
+    # Rounded: polars divides one row and multiplies many, and a rebuild must give the same value in any batch.
+    return pl.when(pl.col("end_ns") >= pl.col("time_ns")).then(took.round(6))
 
 
 def started_ns() -> pl.Expr:

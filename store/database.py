@@ -1,0 +1,69 @@
+"""Opening the DuckDB file: always hardened, whether we write or only read."""
+
+import re
+from pathlib import Path
+
+import duckdb
+
+CATALOG = "tachograph"
+"""The name the file has inside; users see `tachograph.main.events`, never a path."""
+
+MEMORY_LIMIT = "2GB"
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+}
+
+
+def connect(
+    path: Path, *, read_only: bool = False, threads: int | None = None, memory_limit: str = MEMORY_LIMIT
+) -> duckdb.DuckDBPyConnection:
+    """A connection to the file and to nothing else: no other file, no network, no extension, no setting can be reached.
+
+    The file is attached to an in-memory database without a write-ahead log: what a checkpoint has not written is lost
+    with the process and comes again from the journal. DuckDB's own checkpoints are put off; the writer makes them.
+    """
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    try:
+        connection.execute(f"set memory_limit = '{memory_limit}'")
+        if threads is not None:
+            connection.execute(f"set threads = {threads:d}")
+        for setting in (
+            "checkpoint_threshold = '1TB'",
+            "temp_directory = ''",
+            "max_temp_directory_size = '0KB'",
+            "allow_persistent_secrets = false",
+            "TimeZone = 'UTC'",
+        ):
+            connection.execute(f"set {setting}")
+        connection.execute("pragma disable_checkpoint_on_shutdown")
+        mode = "read_only" if read_only else "recovery_mode 'no_wal_writes'"
+        connection.execute(f"attach {quoted(str(path))} as {CATALOG} ({mode})")
+        connection.execute("set enable_external_access = false")
+        connection.execute("set lock_configuration = true")
+        connection.execute(f"use {CATALOG}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def cursor(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """A second connection to the same database, for another thread; a cursor does not take over `use`."""
+    other = connection.cursor()
+    other.execute(f"use {CATALOG}")
+    return other
+
+
+def quoted(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def without_paths(error: duckdb.Error) -> str:
+    """What DuckDB said, in one line and without the folders of this machine."""
+    return re.sub(r"(?<![\w.])/(?:[^\s\"'/]+/)+", "", str(error)).replace("\n", " ").strip()

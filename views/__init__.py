@@ -1,0 +1,1 @@
+"""Questions: relations in SQL, views in polars, and the state at any cursor."""

@@ -1,0 +1,20 @@
+-- gaps: What is known to be missing: one row per hole.
+-- Grain: session_id, kind, subject.
+-- Kinds: `sequence_hole` (numbers of the session's own count never arrived), `missing_parent` (a span that others name as
+-- their parent never arrived), `not_closed` (work that began and whose end was not recorded; it may still be running),
+-- `truncated` (the sender says that it dropped parts, or an output was cut), `metrics_only` (metrics came, but no logs or spans).
+-- Columns:
+--   session_id: The session.
+--   kind: What is missing.
+--   subject: The id of what it is about: a sequence number, span, turn, task, tool call, record.
+--   time: When the gap begins (UTC).
+--   missing: How many things are missing, where that can be known.
+--   detail: One sentence.
+select
+    session_id as session_id,
+    kind as kind,
+    subject as subject,
+    time as time,
+    missing as missing,
+    detail as detail
+from session_gaps

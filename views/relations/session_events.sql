@@ -1,0 +1,27 @@
+-- session_events: One row per event, with the session it belongs to.
+-- Grain: event_id.
+-- An event that names no session belongs to the session that another record of its trace names; a trace that nobody
+-- names is a session of its own. All columns of `events` follow.
+-- Two branches, so that a filter on the session is a plain comparison for the events that name theirs.
+-- Columns:
+--   session_id: The session: as told, else as told of its trace, else `trace:` and the trace id, else `unknown:` and the dialect.
+--   session_source: How the session is known: `event`, `trace` (another record of the trace names it), `trace_id` or `unknown`.
+--   *: Every column of `events` but `session_id`.
+select
+    e.session_id as session_id,
+    'event' as session_source,
+    e.* exclude (session_id)
+from events as e
+where e.session_id is not null
+union all
+select
+    coalesce(t.session_id, 'trace:' || e.trace_id, 'unknown:' || coalesce(e.dialect, '')) as session_id,
+    case
+        when t.session_id is not null then 'trace'
+        when e.trace_id is not null then 'trace_id'
+        else 'unknown'
+    end as session_source,
+    e.* exclude (session_id)
+from events as e
+left join trace_sessions as t on t.trace_id = e.trace_id
+where e.session_id is null
