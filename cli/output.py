@@ -35,8 +35,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Itera
             click.echo("\t".join(clean(value) for value in row))
         return
     drawn = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        drawn.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    for at, column in enumerate(columns):
+        # The first column names the row: cut it rather than fold it, any beginning of an id will do.
+        drawn.add_column(
+            column, justify="right" if column in set(right) else "left", overflow="ellipsis" if at == 0 else "fold",
+            no_wrap=at == 0,
+        )  # fmt: skip
     for row in rows:
         drawn.add_row(*(Text(clean(value)) for value in row))
     Console().print(drawn)

@@ -34,12 +34,12 @@ def command(ctx: click.Context, session: str, as_json: bool, limit: int) -> None
     _head(found)
     start = steps[0]["started"] if steps else None
     output.table(
-        ("at", "kind", "what", "status", "took", "input", "cached", "output", "cost"),
+        ("at", "fact", "what", "status", "took", "input", "cached", "output", "cost"),
         [
             (
-                f"+{(step['started'] - start).total_seconds():.1f} s" if start and step["started"] else "",
+                f"+{(step['timestamp'] - start).total_seconds():.1f} s" if start and step["timestamp"] else "",
                 step["type"],
-                step["label"],
+                step["label"] if step["label"] != step["type"] else "",
                 step["status"],
                 output.duration(step["duration_ms"]) if step["duration_ms"] is not None else "",
                 step["uncached_input_tokens"],
