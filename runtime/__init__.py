@@ -1,0 +1,1 @@
+"""The agent runtime: does the work and records every fact of it."""
