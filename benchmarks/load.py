@@ -50,11 +50,12 @@ def _span(span: object, source: random.Random, texts: list[str], seed: int, numb
         root = trace * SPANS_PER_TRACE + 1
         span.parent_span_id = seed.to_bytes(3, "big") + root.to_bytes(5, "big")  # type: ignore[attr-defined]
     model = source.choice(MODELS)
-    span.name, span.kind = f"chat {model}", 3  # type: ignore[attr-defined]
+    operation = "chat" if place else "invoke_agent"  # a trace is one agent run with its model calls
+    span.name, span.kind = f"{operation} {model}", 3  # type: ignore[attr-defined]
     span.start_time_unix_nano, span.end_time_unix_nano = start, start + source.randrange(10**7, 10**9)  # type: ignore[attr-defined]
     tokens = source.randrange(100, 4000)
     attributes: dict[str, str | int | float | bool] = {
-        "gen_ai.operation.name": "chat",
+        "gen_ai.operation.name": operation,
         "gen_ai.system": "openai",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": model,

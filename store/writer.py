@@ -27,9 +27,11 @@ CHECKPOINT_BYTES = 512 * 1024 * 1024
 
 DATA_ERRORS = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
 
-REFRESH_ROWS = 49_152
 REFRESH_SECONDS = 0.5
-"""How far the roll-ups may fall behind while batches follow each other; see `store.rollup` for the reason."""
+REFRESH_REST = 6.0
+REFRESH_LATEST_SECONDS = 5.0
+"""How far the roll-ups may fall behind while batches follow each other: half a second, or as many times the last
+refresh's cost as keeps refreshing a small part of the work, but never longer; see `store.rollup` for the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ class Store:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._stale: list[tuple[pa.Table, pl.DataFrame]] = []
-        self._stale_rows = 0
         self._stale_since = 0.0
+        self._refresh_cost_s = 0.0
         self.trouble: str | None = None
         """Why sessions do not show all rows, in words for `status`; None while they do."""
 
@@ -156,7 +158,7 @@ class Store:
         self._note_pending(fresh)
         if self._pending_rows >= ROW_GROUP or self._pending_bytes >= CHECKPOINT_BYTES:
             self.checkpoint()
-        elif self._stale_rows >= REFRESH_ROWS or time.monotonic() - self._stale_since > REFRESH_SECONDS:
+        elif self._refresh_is_due():
             self.refresh()
         return Appended(fresh.records.num_rows, fresh.duplicates, fresh.events.height)
 
@@ -165,7 +167,6 @@ class Store:
             self._stale_since = time.monotonic()
         if fresh.records.num_rows or fresh.events.height:
             self._stale.append((fresh.records.select(rollup.RECORD_KEYS), fresh.events.select(rollup.EVENT_KEYS)))
-        self._stale_rows += fresh.records.num_rows
         self._pending_rows += fresh.records.num_rows
         self._pending_bytes += fresh.records.nbytes
 
@@ -173,6 +174,10 @@ class Store:
     def stale(self) -> bool:
         """Whether rows were appended that `sessions` and the other roll-ups do not show yet."""
         return bool(self._stale)
+
+    def _refresh_is_due(self) -> bool:
+        rest = min(max(REFRESH_SECONDS, REFRESH_REST * self._refresh_cost_s), REFRESH_LATEST_SECONDS)
+        return time.monotonic() - self._stale_since > rest
 
     def refresh(self) -> None:
         """Bring sessions, costs and gaps up to date with all appended rows.
@@ -183,6 +188,7 @@ class Store:
             return
         records = pa.concat_tables([records for records, _ in self._stale], promote_options="permissive")
         events = pl.concat([events for _, events in self._stale])
+        started = time.monotonic()
         self._connection.execute("begin")
         try:
             rollup.refresh(self._connection, records, events.to_arrow())
@@ -196,7 +202,7 @@ class Store:
             self._roll_back()
             raise
         self._stale.clear()
-        self._stale_rows = 0
+        self._refresh_cost_s = time.monotonic() - started
 
     def _insert(self, fresh: dedupe.Fresh, position: int, undecoded: Sequence[Undecoded]) -> None:
         connection = self._connection
@@ -244,7 +250,6 @@ class Store:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._stale.clear()
-        self._stale_rows = 0
         try:
             self._connection = self._connect()
         except duckdb.Error as error:
