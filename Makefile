@@ -17,13 +17,13 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 demo: setup
-	$(BIN)/tachograph demo
+	$(BIN)/tachograph --home .demo demo
 
 test: setup
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -n 2 -m "not long"
 
 test-long: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """`tachograph index`: the index process alone; `up` starts it."""
 
+import os
 import sys
 
 import click
@@ -24,3 +25,6 @@ def command(ctx: click.Context) -> None:
         sys.stdout.flush()
 
     uvloop.run(serve(chosen, ready))
+    # Everything is written and closed; DuckDB's module would fill the log with complaints of its own on the way out.
+    sys.stdout.flush()
+    os._exit(0)

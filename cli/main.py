@@ -118,3 +118,7 @@ def _report(problem: TachographError) -> int:
     if problem.next_step:
         click.echo(f"hint: {problem.next_step}", err=True)
     return problem.exit_code
+
+
+if __name__ == "__main__":
+    main()

@@ -24,6 +24,19 @@ def command(ctx: click.Context, as_json: bool) -> None:
     _show(found)
 
 
+def _show_index(index: dict[str, Any]) -> None:
+    if index["loaded"] is not None:
+        behind, seconds = index["lag"]["records"], index["lag"]["seconds"]
+        late = f", {seconds:.0f} s behind" if seconds else ""
+        click.echo(f"index    {index['loaded']} records loaded, {behind} to go{late}")
+    if index["trouble"]:
+        click.echo(f"trouble  {index['trouble']}")
+    if index.get("undecoded"):
+        click.echo(f"trouble  {index['undecoded']} records could not be decoded; see the table `undecoded`")
+    for note in index["quarantines"]:
+        click.echo(f"put aside  {note['time']} {note['file']}: {note['reason']}")
+
+
 def _show(found: dict[str, Any]) -> None:
     for process in found["processes"]:
         where = "  ".join(f"{key}={process[key]}" for key in ("http", "grpc") if key in process)
@@ -32,6 +45,7 @@ def _show(found: dict[str, Any]) -> None:
         click.echo("not running; start it with `tachograph up`")
     click.echo(f"home     {found['home']}")
     click.echo(f"journal  {found['journal']['position']} records, {found['journal']['bytes'] / 1e6:.1f} MB on disk")
+    _show_index(found["index"])
     for line in found["journal"]["damage"]:
         click.echo(f"damage   {line}")
     rows = [("signal", "requests", "items", "stored", "rejected", "refused", "last")]

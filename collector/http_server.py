@@ -1,4 +1,4 @@
-"""The HTTP port: OTLP, our own event lines, and health."""
+"""The HTTP port: OTLP, our own event lines, reads (relayed to the index), and health."""
 
 import asyncio
 import contextlib
@@ -15,6 +15,7 @@ from starlette.routing import Route
 from collector.bodies import ENCODINGS, Overloaded, UnknownEncoding, collect
 from collector.http_protocol import patient_protocol
 from collector.receiver import Arrival, Receiver, Source
+from collector.relay import Relay
 from ingest.otlp.answers import answer, status_body
 from ingest.otlp.check import Checked
 from ingest.otlp.refusals import TooLarge
@@ -84,7 +85,7 @@ def create_app(receiver: Receiver) -> Starlette:
     """The HTTP application around a receiver."""
     routes = [Route(intake.path, _endpoint(receiver, intake), methods=["POST"]) for intake in INTAKES]
     return Starlette(
-        routes=[*routes, Route("/livez", _livez), Route("/readyz", _readyz(receiver))],
+        routes=[*routes, *Relay(receiver).routes(), Route("/livez", _livez), Route("/readyz", _readyz(receiver))],
         exception_handlers={Exception: _bug},
     )
 

@@ -1,11 +1,16 @@
-"""What a home has received, refused and stored: the facts behind `status`."""
+"""What a home has received, refused, stored and loaded: the facts behind `status`."""
 
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
+
+import store
 from collector import counters
 from collector.home import Home
 from journal import Journal
+from models.errors import Locked, NoIndex, QueryFailed, SchemaTooNew, Unreachable
+from store import Layout, quarantine
 
 SIGNALS = ("logs", "traces", "metrics", "events")
 
@@ -35,7 +40,32 @@ def status(home: Home) -> dict[str, Any]:
         "running": any(process["role"] == "receiver" for process in processes),
         "processes": processes,
         "journal": {"position": position, "bytes": _size(home), "damage": damage},
+        "index": _index(home, position),
         "signals": signals,
+    }
+
+
+def _index(home: Home, position: int) -> dict[str, Any]:
+    """What of the journal is in the tables: told by the running index, else read from the file."""
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(Layout(home.path).socket)), timeout=3.0) as client:
+            return {"running": True, **client.get("http://index/v1/index").raise_for_status().json()}
+    except httpx.HTTPError:
+        pass  # not running, or too busy to say; the file may tell
+    try:
+        with store.open(home.path, wait_seconds=0.0) as reader:
+            found = reader.status()
+    except (NoIndex, Locked, QueryFailed, SchemaTooNew, Unreachable) as problem:
+        trouble = None if isinstance(problem, NoIndex) else problem.message
+        notes = [note.model_dump(mode="json") for note in quarantine.notes(Layout(home.path))]
+        unknown = {"loaded": 0, "lag": {"records": position, "seconds": None}} if trouble is None else {"loaded": None}
+        return {"running": False, **unknown, "trouble": trouble, "quarantines": notes}
+    return {
+        "running": False,
+        "loaded": found.position,
+        "lag": {"records": max(0, position - found.position), "seconds": None},
+        **found.model_dump(mode="json", include={"records", "events", "duplicates", "undecoded", "quarantines"}),
+        "trouble": None,
     }
 
 

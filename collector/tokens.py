@@ -140,7 +140,8 @@ class TokenStore:
         """
         tokens = self._fresh()
         needed = Scope(scope)
-        scheme, _, text = (authorization or "").partition(" ")
+        # Some exporters send the header as it stands in their environment, its space still written as %20.
+        scheme, _, text = (authorization or "").replace("%20", " ", 1).partition(" ")
         parts = _TOKEN.fullmatch(text.strip()) if scheme.lower() == "bearer" and text.isascii() else None
         info = tokens.get(parts.group(1)) if parts else None
         # An unknown id costs the same as a known one, so the time of the answer does not tell which ids exist.

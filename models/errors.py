@@ -166,3 +166,9 @@ class QueryFailed(TachographError):
     def __init__(self, reason: str, *, next_step: str | None = None) -> None:
         super().__init__(reason, next_step=next_step)
         self.reason = reason
+
+
+class QueryLimit(QueryFailed):
+    """A question took more time, memory or rows than it may."""
+
+    exit_code = 8

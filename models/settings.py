@@ -55,6 +55,33 @@ class Settings(BaseModel):
     segment_bytes: int = Field(default=256 * MIB, gt=0)
     """Size at which a journal segment is closed and, soon after, compressed, in bytes."""
 
+    dashboard: str = "127.0.0.1:8501"
+    """Address of the dashboard."""
+
+    allowed_hosts: str = ""
+    """Names, comma-separated, besides this machine's own that a browser may use for reads while no token is set."""
+
+    index_memory_bytes: int = Field(default=2048 * MIB, ge=128 * MIB)
+    """Memory that DuckDB may use for loading and queries, in bytes; the index ends a query that takes much more."""
+
+    query_timeout_s: float = Field(default=10.0, gt=0)
+    """Seconds a query may take, unless it asks for more or less."""
+
+    query_timeout_max_s: float = Field(default=60.0, gt=0)
+    """Seconds a query may ask for at most."""
+
+    query_rows: int = Field(default=10_000, gt=0)
+    """Rows in the answer to a query over HTTP, unless it asks for more or less."""
+
+    query_rows_max: int = Field(default=1_000_000, gt=0)
+    """Rows a query over HTTP may ask for at most."""
+
+    query_result_bytes: int = Field(default=64 * MIB, gt=0)
+    """Largest answer to a query, in bytes."""
+
+    stream_stall_s: float = Field(default=30.0, gt=0)
+    """Seconds a reader of the live tail may take nothing before it is cut off; it can resume."""
+
     @property
     def beyond_loopback(self) -> bool:
         """Whether other machines can reach any of the addresses."""

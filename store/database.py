@@ -18,6 +18,11 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_scan_all_frames": "false",
 }
 
+_DAMAGE = re.compile(
+    r"(?:IO Error: |Serialization Error: )?(?:Corrupt database file|Could not read enough bytes|Failed to deserialize|"
+    r"The file .* not a valid DuckDB database|Trying to read a database file with version)"
+)
+
 
 def connect(
     path: Path, *, read_only: bool = False, threads: int | None = None, memory_limit: str = MEMORY_LIMIT
@@ -38,6 +43,7 @@ def connect(
             "max_temp_directory_size = '0KB'",
             "allow_persistent_secrets = false",
             "TimeZone = 'UTC'",
+            "allocator_background_threads = true",  # gives memory back after a heavy query
         ):
             connection.execute(f"set {setting}")
         connection.execute("pragma disable_checkpoint_on_shutdown")
@@ -64,6 +70,19 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def without_paths(error: duckdb.Error) -> str:
-    """What DuckDB said, in one line and without the folders of this machine."""
+def without_paths(error: Exception) -> str:
+    """What an error says, in one line and without the folders of this machine."""
     return re.sub(r"(?<![\w.])/(?:[^\s\"'/]+/)+", "", str(error)).replace("\n", " ").strip()
+
+
+def shows_damage(error: Exception) -> bool:
+    """Whether an error says that the file is not as DuckDB wrote it.
+
+    Only how a message begins counts, and only of errors that no query and no record can cause: what they bring along
+    stands in many messages, and must not be able to condemn the file.
+    """
+    text = str(error)
+    if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+        return "Corrupt database file" in text or "Could not read enough bytes" in text
+    ours = type(error) is duckdb.Error or isinstance(error, duckdb.IOException | duckdb.SerializationException)
+    return ours and _DAMAGE.match(text) is not None

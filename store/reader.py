@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
-from models.errors import Locked, NoIndex, QueryFailed, SchemaTooNew, Unreachable
+from models.errors import Locked, NoIndex, QueryFailed, QueryLimit, SchemaTooNew, TachographError, Unreachable
 from store import database, migrations, quarantine
 from store.layout import Layout
 from store.schema import VERSION
@@ -204,17 +204,19 @@ def answers(path: Path) -> bool:
         return True
 
 
-def _failure(answer: httpx.Response) -> QueryFailed:
+def _failure(answer: httpx.Response) -> TachographError:
+    """What the index refused, as the error a caller can act on."""
     try:
         told = orjson.loads(answer.content)
     except orjson.JSONDecodeError:
         told = {}
-    error = told.get("error", told)
-    if isinstance(error, dict):
-        return QueryFailed(
-            str(error.get("message", f"the index answered {answer.status_code}")), next_step=error.get("next_step")
-        )
-    return QueryFailed(str(error))
+    message = str(told.get("error", f"the index answered {answer.status_code}"))
+    hint, kind = told.get("hint"), told.get("kind")
+    if kind == "limit":
+        return QueryLimit(message, next_step=hint)
+    if kind in ("busy", "restarting"):
+        return Unreachable("the index", message, next_step=hint or "try again")
+    return QueryFailed(message, next_step=hint)
 
 
 def _literal(moment: datetime) -> str:
