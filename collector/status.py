@@ -11,6 +11,7 @@ from collector.home import Home
 from journal import Journal
 from models.errors import Locked, NoIndex, QueryFailed, SchemaTooNew, Unreachable
 from store import Layout, quarantine
+from store.reader import answers
 
 SIGNALS = ("logs", "traces", "metrics", "events")
 
@@ -47,11 +48,13 @@ def status(home: Home) -> dict[str, Any]:
 
 def _index(home: Home, position: int) -> dict[str, Any]:
     """What of the journal is in the tables: told by the running index, else read from the file."""
-    try:
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(Layout(home.path).socket)), timeout=3.0) as client:
-            return {"running": True, **client.get("http://index/v1/index").raise_for_status().json()}
-    except httpx.HTTPError:
-        pass  # not running, or too busy to say; the file may tell
+    socket = Layout(home.path).socket
+    if answers(socket):  # asked first: httpx forgets to close a socket that is not there
+        try:
+            with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), timeout=3.0) as client:
+                return {"running": True, **client.get("http://index/v1/index").raise_for_status().json()}
+        except httpx.HTTPError:
+            pass  # too busy to say; the file may tell
     try:
         with store.open(home.path, wait_seconds=0.0) as reader:
             found = reader.status()

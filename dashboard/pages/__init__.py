@@ -1,0 +1,1 @@
+"""One file per page; each runs by itself and under `dashboard/navigation.py`."""
