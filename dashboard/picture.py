@@ -121,9 +121,11 @@ def _drawn_ms(duration_ms: float | None) -> float:
 
 
 def _note(row: dict[str, Any]) -> str:
-    word = status_word(row["status"])
-    lasted = duration(row["duration_ms"]) if row["duration_ms"] is not None else "no end recorded"
-    return lasted if word == "ok" or row["duration_ms"] is None else f"{lasted} · {word}"
+    word = status_word(row["status"]) if row["status"] else ""
+    if row["duration_ms"] is None:  # a moment, unless it is a call whose end is missing
+        return "no end recorded" if row["status"] == "unknown" else word
+    lasted = duration(row["duration_ms"])
+    return lasted if word in ("ok", "") else f"{lasted} · {word}"
 
 
 def _short(label: str | None) -> str:

@@ -314,3 +314,9 @@ def test_a_damaged_tree_is_named_and_its_leaves_are_served(tmp_path: Path) -> No
     with Journal(tmp_path, compress=False) as journal:
         assert [record.body for record in everything(journal)] == [entry.body for entry in given]
         assert [problem.problem for problem in journal.verify()] == ["unreadable"]
+
+
+def test_appending_nothing_is_nothing(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        assert journal.submit([]).result(timeout=20) == []
+        assert journal.append(Entry("test", b"x")) == [1]
