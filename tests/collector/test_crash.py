@@ -65,8 +65,11 @@ def test_kill_9_at_random_moments_loses_nothing_acknowledged(tmp_path: Path) -> 
 
 
 def test_two_receivers_on_one_home_lose_and_tear_nothing(tmp_path: Path) -> None:
-    environment = {"TACHOGRAPH_SEGMENT_BYTES": str(4 * 1024 * 1024)}
-    with Collector(tmp_path / "home", **environment) as one, Collector(tmp_path / "home", **environment) as other:
+    small = str(4 * 1024 * 1024)
+    with (
+        Collector(tmp_path / "home", TACHOGRAPH_SEGMENT_BYTES=small) as one,
+        Collector(tmp_path / "home", TACHOGRAPH_SEGMENT_BYTES=small) as other,
+    ):
         senders = [Sender((one, other)[number % 2].http, f"s{number}") for number in range(SENDERS)]
         for sender in senders:
             sender.start()
