@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: setup demo test test-long check lint bench lock coverage-table clean
+.PHONY: setup demo test test-long chaos fuzz check lint bench lock coverage-table clean
 
 setup: $(STAMP)
 
@@ -24,6 +24,13 @@ test: setup
 
 test-long: setup
 	$(BIN)/pytest -n 2
+
+chaos: setup
+	$(BIN)/python -m tests.chaos --kills 500
+
+fuzz: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	$(BIN)/python -m fuzz --seconds 60
 
 lint: setup
 	$(BIN)/ruff check .

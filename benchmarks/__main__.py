@@ -2,11 +2,16 @@
 
 import sys
 
-from benchmarks import receiver
+from benchmarks import hostile, ingest, receiver, redaction
 
-MEASUREMENTS = {"receiver": receiver.main}
+MEASUREMENTS = {
+    "receiver": receiver.main,
+    "ingest": ingest.main,
+    "redaction": redaction.main,
+    "hostile": hostile.main,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MEASUREMENTS:
-        print(f"== {name}")
+        print(f"== {name}", flush=True)
         MEASUREMENTS[name]()

@@ -63,33 +63,29 @@ class Share:
 
 async def collect(pieces: AsyncIterator[bytes], share: Share, limit_bytes: int) -> bytes:
     """A body as it came over the wire, with or without a length told beforehand."""
-    parts = []
-    size = 0
+    whole = io.BytesIO()  # gives its bytes away without a copy
     async for piece in pieces:
-        size += len(piece)
-        if size > limit_bytes:
+        if whole.tell() + len(piece) > limit_bytes:
             raise TooLarge("max_body_bytes", limit_bytes)
         share.grow(len(piece))
-        parts.append(piece)
-    return b"".join(parts)
+        whole.write(piece)
+    return whole.getvalue()
 
 
 def unfold(body: bytes, encoding: str, share: Share, limit_bytes: int) -> bytes:
     """The body without its content encoding, in pieces, so that a bomb is noticed before it goes off."""
     if encoding == "identity":
         return body
-    parts = []
-    size = 0
+    whole = io.BytesIO()
     try:
         for piece in _gzip(body) if encoding == "gzip" else _zstd(body):
-            size += len(piece)
-            if size > limit_bytes:
+            if whole.tell() + len(piece) > limit_bytes:
                 raise TooLarge("max_body_bytes", limit_bytes)
             share.grow(len(piece))
-            parts.append(piece)
+            whole.write(piece)
     except (zlib.error, zstandard.ZstdError, EOFError) as problem:
         raise Undecodable(f"the body is not {encoding}: {problem}") from None
-    return b"".join(parts)
+    return whole.getvalue()
 
 
 def _gzip(body: bytes) -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from journal import Entry, Journal
 from models.address import Address
 from models.errors import TachographError
 from models.settings import MIB, Settings
+from store import Layout, quarantine
 
 LOW_DISK_BYTES = 1024 * MIB
 EARLIEST_CREDIBLE_S = 1_700_000_000
@@ -43,6 +44,7 @@ def diagnose(settings: Settings) -> Iterator[Check]:
         ("tokens", _tokens),
         ("journal", _journal),
         ("durable write", _durable),
+        ("index", _index),
         ("receiver", _receiver),
         ("ports", _ports),
     ):
@@ -116,6 +118,17 @@ def _durable(home: Home, _: Settings) -> tuple[bool, str, str]:
     finally:
         shutil.rmtree(trial, ignore_errors=True)
     return each_ms < 100, f"{each_ms:.1f} ms per commit", "put the home folder on a faster disk"
+
+
+def _index(home: Home, _: Settings) -> tuple[bool, str, str]:
+    """Damage is mended by itself; it is told because it speaks of the disk."""
+    notes = quarantine.notes(Layout(home.path))
+    if not notes:
+        return True, "never damaged", ""
+    told = (
+        f"{len(notes)} damaged file(s) put aside, the last at {notes[-1].time:%Y-%m-%d %H:%M:%SZ}: {notes[-1].reason}"
+    )
+    return False, told, f"check the disk; then remove {Layout(home.path).quarantine}: the tables were made again"
 
 
 def _receiver(home: Home, _: Settings) -> tuple[bool, str, str]:

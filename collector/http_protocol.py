@@ -37,6 +37,9 @@ class PatientProtocol(HttpToolsProtocol):
             self._arm()
 
     def on_headers_complete(self) -> None:
+        # They may have come all at once, before their bytes were counted.
+        if sum(len(name) + len(value) for name, value in self.headers) > MAX_HEADER_BYTES:
+            raise ValueError("request headers too large")  # the parser gives up; uvicorn answers 400 and closes
         self._begun = False
         self._disarm()
         super().on_headers_complete()

@@ -61,7 +61,9 @@ class Receiver:
         self.draining = False
         self._redactor = redactor
         self._limits = Limits(max_items=settings.max_items)
-        # One body is unfolded and decoded at a time: what a hostile one costs in memory is paid once.
+        # One body is unfolded and one decoded at a time: what a hostile one costs in memory is paid once. Two threads,
+        # so that nobody waits for a bomb to unfold but those who sent compressed bodies themselves.
+        self._unfolding = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unfold")
         self._checking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="check")
 
     def authorise(self, authorization: str | None, scope: str) -> None:
@@ -71,11 +73,17 @@ class Receiver:
 
     async def take(self, arrival: Arrival, share: Share) -> Checked:
         """Store what may be stored of a request and say what that was; raises a TachographError to refuse it whole."""
-        if len(arrival.body) <= INLINE_BYTES and arrival.content_encoding == "identity":
-            checked = self._check(arrival, share)
+        loop = asyncio.get_running_loop()
+        body = arrival.body
+        if arrival.content_encoding != "identity":
+            limit_bytes = self.settings.max_body_bytes
+            body = await loop.run_in_executor(
+                self._unfolding, unfold, body, arrival.content_encoding, share, limit_bytes
+            )
+        if len(body) <= INLINE_BYTES:
+            checked = self._check(arrival, body)
         else:
-            loop = asyncio.get_running_loop()
-            checked = await loop.run_in_executor(self._checking, self._check, arrival, share)
+            checked = await loop.run_in_executor(self._checking, self._check, arrival, body)
         if checked.items:
             await self._store(arrival, checked)
         self.counters.add(arrival.source, "received", items=checked.items, size_bytes=len(arrival.body))
@@ -83,8 +91,7 @@ class Receiver:
             self.counters.add(arrival.source, "rejected", items=checked.rejected)
         return checked
 
-    def _check(self, arrival: Arrival, share: Share) -> Checked:
-        body = unfold(arrival.body, arrival.content_encoding, share, self.settings.max_body_bytes)
+    def _check(self, arrival: Arrival, body: bytes) -> Checked:
         if arrival.source == "events":
             return check_lines(body, self._redactor, self._limits)
         return check(arrival.source, body, arrival.encoding, self._redactor, self._limits)
@@ -106,6 +113,7 @@ class Receiver:
 
     def close(self) -> None:
         """Let running checks end, store what is queued, write the counts down."""
+        self._unfolding.shutdown()
         self._checking.shutdown()
         self.journal.close()
         self.counters.close()

@@ -1,6 +1,8 @@
 """Decides before the answer which lines of `POST /v1/events` are kept."""
 
 from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 
@@ -11,6 +13,9 @@ from models.errors import MalformedInput
 from models.event import Event
 
 FIRST_REASONS = 5
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MOMENT = EPOCH + timedelta(microseconds=(2**64 - 1) // 1000)
+"""In the year 2554; later times do not fit into the nanoseconds since 1970 that OpenTelemetry counts in."""
 
 
 def check_lines(
@@ -29,8 +34,8 @@ def check_lines(
         if not line.strip():
             continue
         try:
-            document = orjson.loads(line)
-            Event.from_json(_object(document))
+            document = json_object(line)
+            _datable(Event.from_json(document))
         except (orjson.JSONDecodeError, MalformedInput) as problem:
             reasons.append(f"line {number}: {_reason(problem)}")
             continue
@@ -45,6 +50,14 @@ def check_lines(
     return Checked(body, len(kept), len(reasons), "; ".join(reasons[:FIRST_REASONS]), dict(redactions))
 
 
+def json_object(line: bytes) -> dict[str, Any]:
+    """A line as JSON, read the same way before it is accepted and later: other readers understand numbers otherwise."""
+    document = orjson.loads(line)
+    if not isinstance(document, dict):
+        raise MalformedInput("not a JSON object")
+    return document
+
+
 def _reason(problem: Exception) -> str:
     """Why a line is refused, without repeating what it says."""
     if isinstance(problem, MalformedInput):
@@ -52,7 +65,6 @@ def _reason(problem: Exception) -> str:
     return f"not JSON ({str(problem).split(':')[0]})"
 
 
-def _object(document: object) -> dict[str, object]:
-    if not isinstance(document, dict):
-        raise MalformedInput("not a JSON object")
-    return document
+def _datable(event: Event) -> None:
+    if not EPOCH <= event.timestamp <= LAST_MOMENT:
+        raise MalformedInput("the timestamp must lie between the years 1970 and 2554")

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pydantic_core import to_json
 
 from ingest.batch import Batch
+from ingest.event_check import EPOCH, json_object
 from models.errors import MalformedInput
 from models.event import Event
 from store.schema import RECORDS, arrow_schema
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PREFIX = "agent_runtime."
 """Envelope fields become attributes of this prefix, as our runtime sends them over OTLP: one form for one dialect."""
 
@@ -25,7 +25,7 @@ OWN_COLUMNS = frozenset({"type", "timestamp", "payload"})
 
 def decode_lines(body: bytes, *, journal_position: int, received: datetime) -> Batch:
     """One record per line that is not blank, in either spelling; a line that is no event is kept as it came."""
-    lines = (line for line in body.splitlines() if line.strip())
+    lines = (line for line in body.split(b"\n") if line.strip())
     return records_of(lines, journal_position=journal_position, received=received)
 
 
@@ -43,8 +43,8 @@ def _rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     seen: Counter[bytes] = Counter()
     for line in lines:
         try:
-            yield _row(Event.from_json(line))
-        except MalformedInput:
+            yield _row(Event.from_json(json_object(line)))
+        except (orjson.JSONDecodeError, MalformedInput):
             digest = blake2b(line, digest_size=16)
             yield {
                 "record_id": f"line:{digest.hexdigest()}:{seen[line]}",
@@ -64,6 +64,6 @@ def _row(event: Event) -> dict[str, Any]:
         "trace_id": event.trace_id,
         "span_id": event.span_id,
         "session_key": event.session_id,
-        "attributes": orjson.dumps(attributes).decode(),
+        "attributes": to_json(attributes).decode(),  # whole numbers of any size
         "body": to_json(event.payload, by_alias=False).decode() if "payload" in event.model_fields_set else None,
     }

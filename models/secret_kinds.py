@@ -85,11 +85,11 @@ TOKEN_FORMATS: tuple[TokenFormat, ...] = (
     TokenFormat("slack_app", r"xapp-[0-9]-[A-Z0-9]{8}", r"[A-Za-z0-9-]{20,}"),
     TokenFormat("telegram_bot", rf":AA{SLUG}{{16}}", rf"{SLUG}{{17}}", edged=True, lead=r"[0-9]{8,10}"),
     TokenFormat(
-        "discord", rf"\.[A-Z]{SLUG}{{5}}\.{SLUG}{{27}}", rf"{SLUG}{{0,15}}", edged=True, lead=rf"[MNO]{SLUG}{{23,27}}"
+        "discord", rf"\.[A-Z]{SLUG}{{5}}\.{SLUG}{{20}}", rf"{SLUG}{{7,22}}", edged=True, lead=rf"[MNO]{SLUG}{{23,27}}"
     ),
     TokenFormat("stripe", rf"[sr]k_(?:live|test|prod)_{WORD}{{10}}", rf"{WORD}{{6,}}"),
     TokenFormat("stripe_webhook", rf"whsec_{WORD}{{16}}", r"[A-Za-z0-9+/=]{8,}"),
-    TokenFormat("twilio", rf"(?:SK|AC){HEX}{{32}}", r"\b", edged=True),
+    TokenFormat("twilio", rf"[AS][CK]{HEX}{{32}}", r"\b", edged=True),
     TokenFormat("sendgrid", rf"SG\.{SLUG}{{16}}", rf"{SLUG}{{0,10}}\.{SLUG}{{16,}}", edged=True),
     TokenFormat("mailgun", rf"key-{HEX}{{32}}", r"\b", edged=True),
     TokenFormat("brevo", rf"xkeysib-{HEX}{{16}}", rf"{HEX}{{40,}}-{WORD}{{16}}"),
@@ -122,7 +122,10 @@ class ContextFormat(NamedTuple):
     kind: str
     pattern: str
     filter: str
-    """Matches raw JSON or protobuf bytes whenever the pattern matches the text they carry."""
+    """Matches raw JSON or protobuf bytes whenever the pattern matches the text they carry.
+
+    Without \\s: Hyperscan takes the vertical tab for one, RE2 does not.
+    """
 
 
 _SLASH = r"(?:\\*/|%2[Ff])"
@@ -148,7 +151,7 @@ CONTEXT_FORMATS: tuple[ContextFormat, ...] = (
     ContextFormat(
         "url_login",
         rf":{_SLASH}{{2}}[A-Za-z0-9_.~%+!$-]{{0,64}}:([^\s/\"'`\\<>\[\](){{}}]{{3,}})@[A-Za-z0-9\[._-]",
-        rf":{_RAW_SLASHES}[A-Za-z0-9_.~%+!$-]{{0,64}}:[^\s/\"'`<>\[\](){{}}]{{3,}}@",
+        rf":{_RAW_SLASHES}[A-Za-z0-9_.~%+!$-]{{0,64}}:[^\t\n\f\r /\"'`<>\[\](){{}}]{{3,}}@",
     ),
     ContextFormat(
         "azure_sas",
@@ -167,17 +170,21 @@ CONTEXT_FORMATS: tuple[ContextFormat, ...] = (
     ),
 )
 
-STRONG_NAME = (
-    r"(?:pass(?:word|wd|phrase|code)|pwd|secret"
-    r"|(?:api|access|secret|private|account|signing|encryption|master|license|role|subscription|auth)[-_. ]?key"
-    r"|(?:auth|access|refresh|session|bearer|bot|api|oauth|security|service|deploy|personal)[-_. ]?token"
-    r"|secret[-_. ]?key[-_. ]?base|connection[-_. ]?string|credentials|authorization|cookie)"
+_KEYS = "api|access|secret|private|account|signing|encryption|master|license|role|subscription|auth"
+_TOKENS = "auth|access|refresh|session|bearer|bot|api|oauth|security|service|deploy|personal"
+STRONG_NAMES = (
+    *("password", "passwd", "passphrase", "passcode", "pwd", "secret", "credentials", "authorization", "cookie"),
+    *(f"{word}[-_. ]?key" for word in _KEYS.split("|")),
+    *(f"{word}[-_. ]?token" for word in _TOKENS.split("|")),
+    *("secret[-_. ]?key[-_. ]?base", "connection[-_. ]?string"),
 )
 """How the name of a secret ends. Case does not matter; `input_tokens` or `token.type` do not end so."""
 
-WEAK_NAME = r"(?:token|dsn|api[-_. ]?hash|access[-_. ]?code)"
+WEAK_NAMES = ("token", "dsn", "api[-_. ]?hash", "access[-_. ]?code")
 """Names that often hold harmless things too; their values count only when they look random."""
 
+STRONG_NAME = f"(?:{'|'.join(STRONG_NAMES)})"
+WEAK_NAME = f"(?:{'|'.join(WEAK_NAMES)})"
 _INDEX = r"(?:\.[0-9]{1,3}|\[[0-9]{1,3}\])?"  # some clients flatten a list: `header.authorization.0`
 _ANY_NAME = rf"(?i:{STRONG_NAME}|{WEAK_NAME})"
 _OPEN_QUOTE = r"(?:\\*[\"'`]|%22|&quot;|&#34;|\\+u0022)"
@@ -205,12 +212,15 @@ COMMAND_OPTION = rf"(--[A-Za-z0-9_-]*{_ANY_NAME})(?: {{1,4}}|\t){_QUOTED_OR_BARE
 _PROTOBUF_VALUE = r"\x12(?:[\x00-\x7f]|[\x80-\xff]{1,4}[\x00-\x7f])[\x0a*2:][^\x00]"
 """What follows a key in protobuf: tag and length of the value, then the tag of a string, list, map or bytes in it."""
 
-NAME_FILTER = (
-    rf"{_ANY_NAME}{_INDEX}(?:{_PROTOBUF_VALUE}|[\"'`\\=:>]|%22|&quot;|&#34;|%3[AaDd]"
+_AFTER_NAME = (
+    rf"{_INDEX}(?:{_PROTOBUF_VALUE}|[\"'`\\=:>]|%22|&quot;|&#34;|%3[AaDd]"
     r"|(?: {1,4}|\t{1,4})(?:[=:>]|%3[AaDd]))"
-    rf"|--[A-Za-z0-9_-]*{_ANY_NAME}[ \t]"
 )
-"""Finds the three notations above, and an attribute so named, in raw bytes."""
+NAME_FILTERS = (
+    *(rf"(?i:{name}){_AFTER_NAME}" for name in (*STRONG_NAMES, *WEAK_NAMES)),
+    rf"--[A-Za-z0-9_-]*{_ANY_NAME}[ \t]",
+)
+"""Find the three notations above, and an attribute so named, in raw bytes. One by one they scan faster than as one."""
 
 COOKIE = r"(?i:cookie)(?:\\*[\"'])?: ?(?:\\*[\"'])?([^\r\n\"'\\]{8,})"
 """A cookie header up to the end of its line; every name in it may be a session."""
@@ -219,3 +229,15 @@ PRIVATE_KEY_BEGIN = (
     r"-----BEGIN(?:[ +_]|%20)(?:[A-Z0-9]{1,12}(?:[ +_]|%20)){0,3}PRIVATE(?:[ +_]|%20)KEY(?:(?:[ +_]|%20)BLOCK)?-----"
 )
 PRIVATE_KEY_FILTER = r"-----BEGIN"
+
+RAW_FILTERS = (
+    PRIVATE_KEY_FILTER,
+    *NAME_FILTERS,
+    *(token.stem for token in TOKEN_FORMATS),
+    *(context.filter for context in CONTEXT_FORMATS),
+)
+"""Bytes, protobuf or JSON, in which none of these matches hold nothing that masking would change."""
+
+JSON_FILTER = r"\\u00[2-7][0-9A-Fa-f]|bytes_?[Vv]alue"
+"""JSON may write any letter as `\\u0070` and writes bytes as base64; we do not look through that in raw bytes, so its
+presence is suspect."""

@@ -21,7 +21,7 @@ SESSION_OF_RECORD = "coalesce(e.session_key, t.session_id, 'trace:' || e.trace_i
 TRACE_OF_EVENT = "left join trace_sessions as t on t.trace_id = case when e.session_id is null then e.trace_id end"
 TRACE_OF_RECORD = "left join trace_sessions as t on t.trace_id = case when e.session_key is null then e.trace_id end"
 RECORD_COLUMNS = """
-    e.signal, e.time, e.trace_id, e.span_id, e.parent_span_id, e.service_name,
+    e.signal, e.time, e.trace_id, e.span_id, e.parent_span_id, e.service_name, e.time_ns, e.end_ns, e.received,
     e.session_key is not null or e.dialect is not null as own
 """
 TRUNCATION_COLUMNS = "e.record_id, e.time, cast(e.dropped as varchar) as dropped"
@@ -42,13 +42,21 @@ PLAIN_TOOLS = """
 EVENT_GAPS = {
     "sequence_hole": "sequence is not null",
     "not_closed": "type like '%.started' or type in ('turn.submitted', 'model.requested', 'subagent.spawned')",
+    "clock_step": "sequence is not null",
     "truncated_output": "type = 'output.truncated'",
 }
 RECORD_GAPS = {
-    "missing_parent": "parent_span_id is not null",
     "metrics_only": "signal = 'metric'",
+    "clock_skew": "end_ns < time_ns or epoch_us(time) not between 946684800000000 and epoch_us(received) + 60000000",
 }
-"""Kinds of gap that the events or records of a session may show, and without which no session can have them."""
+LINEAGE_GAPS = {
+    "missing_parent": "parent_time is null",
+    "clock_skew": "parent_time is not null",
+}
+"""Kinds of gap that the events, records or spans of a session may show, and without which no session can have them."""
+
+SKEW_US = 2 * 3_600_000_000
+"""So far the clocks of two hosts may differ and a span's parent is still found."""
 
 
 def refresh(connection: duckdb.DuckDBPyConnection, records: pa.Table, events: pa.Table) -> None:
@@ -146,6 +154,7 @@ def touched_windows(connection: duckdb.DuckDBPyConnection) -> list[Window]:
 def recompute(connection: duckdb.DuckDBPyConnection, ranges: list[Window]) -> None:
     """Make the derived rows of the sessions in `touched` anew."""
     _look_at(connection, ranges)
+    _find_lineage(connection, ranges)
     _find_calls(connection)
     _find_gaps(connection)
     for table in ("call_links", "session_gaps", "cost_rollup", "session_rollup"):
@@ -189,6 +198,36 @@ def _look_at(connection: duckdb.DuckDBPyConnection, ranges: list[Window]) -> Non
         """)  # noqa: S608
 
 
+def _find_lineage(connection: duckdb.DuckDBPyConnection, ranges: list[Window]) -> None:
+    """`touched_lineage`: spans whose parent is missing or began after them.
+
+    A parent that no dialect claims belongs to the session only through its children, so by a skewed clock it may lie
+    outside the session's times. It is looked for once, when first missed; if it comes later, `find_touched` sees it.
+    """
+    lineage = f"create or replace temp table touched_lineage as {rollup('lineage')}"
+    connection.execute(lineage)
+    bounds = connection.execute("""
+        create or replace temp table missed as
+        select distinct l.trace_id, l.parent_span_id as span_id, l.time from touched_lineage as l
+        left join session_gaps as g
+            on g.session_id = l.session_id and g.kind = 'missing_parent' and g.subject = l.parent_span_id
+        where l.parent_time is null and g.subject is null;
+        select epoch_us(time) as at from missed
+    """).fetchnumpy()["at"]
+    near = windows(np.asarray(bounds, dtype=np.int64))
+    if not near:
+        return
+    wide = within("e.time", [(low - SKEW_US, high + SKEW_US) for low, high in near])
+    found = connection.execute(f"""
+        select epoch_us(e.time) as at from records as e
+        where {wide} and e.dialect is null and e.session_key is null and e.signal = 'span'
+        and (e.trace_id, e.span_id) in (select (trace_id, span_id) from missed)
+    """).fetchnumpy()["at"]  # noqa: S608
+    if len(found):
+        _look_at(connection, ranges + windows(np.asarray(found, dtype=np.int64)))
+        connection.execute(lineage)
+
+
 def _find_calls(connection: duckdb.DuckDBPyConnection) -> None:
     """`touched_calls` and `touched_tools`: each call once. Most sessions are plain and need no search."""
     connection.execute(f"create or replace temp table tangled as {rollup('tangled')}")
@@ -216,10 +255,13 @@ def _find_gaps(connection: duckdb.DuckDBPyConnection) -> None:
     conditions = ", ".join(f"bool_or({condition})" for condition in RECORD_GAPS.values())
     answers = connection.execute(f"select {conditions} from touched_records").fetchall()[0]  # noqa: S608
     kinds += [kind for kind, possible in zip(RECORD_GAPS, answers, strict=True) if possible]
+    conditions = ", ".join(f"bool_or({condition})" for condition in LINEAGE_GAPS.values())
+    answers = connection.execute(f"select {conditions} from touched_lineage").fetchall()[0]  # noqa: S608
+    kinds += [kind for kind, found in zip(LINEAGE_GAPS, answers, strict=True) if found]
     if _any(connection, "truncations"):
         kinds.append("truncated_record")
     connection.execute("create or replace temp table touched_gaps as select * from session_gaps limit 0")
-    for kind in kinds:
+    for kind in dict.fromkeys(kinds):
         connection.execute(f"insert into touched_gaps by name {rollup(f'gaps/{kind}')}")
 
 

@@ -35,6 +35,7 @@ GAP_KINDS = {
     "missing_parent": "a parent span never arrived",
     "not_closed": "work whose end was not recorded",
     "truncated": "parts dropped or cut by the sender",
+    "clock_skew": "times that cannot be: a clock was off",
     "metrics_only": "metrics came, but no logs or spans",
 }
 

@@ -111,7 +111,8 @@ def _columns() -> dict[str, pl.Expr]:
         "provider": hot.field("provider_name"),
         "model": pl.coalesce(hot.field("response_model"), hot.field("model_name")),
         "tool_name": hot.field("tool_name"),
-        "duration_ms": hot.field("duration_ms"),
+        # A clock set back during the work is no fact about the work.
+        "duration_ms": pl.when(hot.field("duration_ms") >= 0).then(hot.field("duration_ms")),
         "error": hot.field("failure_category"),
         "cost_usd": pl.coalesce(told, recorded),
         "cost_state": pl.coalesce(

@@ -247,7 +247,7 @@ def _scalar(field: FieldDescriptor) -> ScalarEncoder:
         case FieldDescriptor.TYPE_ENUM:
             assert field.enum_type is not None
             numbers = {value.name: value.number for value in field.enum_type.values}
-            return lambda value: varint(_integer(numbers.get(value, value), name, -(2**31), 2**31) & (2**64 - 1))
+            return lambda value: varint(_integer(_number(value, numbers), name, -(2**31), 2**31) & (2**64 - 1))
     return _integer_scalar(field)
 
 
@@ -280,6 +280,11 @@ _VARINT_RANGES = {
     FieldDescriptor.TYPE_UINT32: (0, 2**32),
     FieldDescriptor.TYPE_SINT32: (-(2**31), 2**31),
 }
+
+
+def _number(value: Any, numbers: dict[str, int]) -> Any:
+    """An enum's number, where its name was sent."""
+    return numbers.get(value, value) if type(value) is str else value
 
 
 def _integer(value: Any, name: str, low: int, high: int) -> int:

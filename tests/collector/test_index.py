@@ -311,7 +311,7 @@ def test_a_stream_ends_with_a_word_when_all_stops(tmp_path: Path) -> None:
 def test_a_reader_that_stops_reading_is_cut_off_with_a_word_and_can_resume(tmp_path: Path) -> None:
     home = tmp_path / "home"
     many = [event(number) | {"payload": {"preview": f"{number:05}" * 10_000}} for number in range(400)]
-    with Collector(home, everything=True, TACHOGRAPH_STREAM_STALL_S="1") as collector, collector.client() as client:
+    with Collector(home, everything=True, TACHOGRAPH_STREAM_STALL_S="4") as collector, collector.client() as client:
         for start in range(0, 400, 100):
             send(client, *many[start : start + 100])
         loaded(client)
@@ -321,9 +321,9 @@ def test_a_reader_that_stops_reading_is_cut_off_with_a_word_and_can_resume(tmp_p
             slow.settimeout(20)
             slow.connect((host, int(port)))
             slow.sendall(b"GET /v1/stream?after=0.0 HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            time.sleep(1.6)
+            time.sleep(6)  # past the limit, and before the connection is given up without a word at twice of it
             got = b""
-            while b"event: end" not in got and (piece := slow.recv(1 << 20)):
+            while b"event: end" not in got and b": still here" not in got and (piece := slow.recv(1 << 20)):
                 got += piece
         assert b'"reason":"too slow"' in got
         seen = re.findall(rb"id: (\S+)\ndata", got)
