@@ -1,6 +1,6 @@
 """The loader: brings everything in the journal into the index, in order, once, whatever a single request holds."""
 
-import re
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +21,7 @@ from ingest.otlp.records import KIND_PREFIX, decode
 from journal import Journal, Record
 from models.errors import TachographError
 from store import Layout, Store, Undecoded
-from store.database import without_paths
+from store.database import shows_damage, without_paths
 from store.rebuilding import rebuild as rebuild_index
 from store.schema import RECORDS, arrow_schema
 
@@ -38,7 +38,11 @@ GIVE_UP_AFTER = 3
 """A record that cannot be stored alone so many times is noted and passed over."""
 
 MACHINE = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException)
-DAMAGE = re.compile(r"corrupt|checksum", re.IGNORECASE)
+UNUSABLE = (*MACHINE, duckdb.InternalException, duckdb.ConnectionException)
+"""After these only a file opened anew can be relied on."""
+
+TROUBLE = (duckdb.Error, sqlite3.Error, OSError)
+"""What may stop a batch: the index, the journal, or the disk under both."""
 
 FAULTS = (
     DecodeError,
@@ -162,10 +166,13 @@ class Loader:
         while not stop.is_set():
             try:
                 quiet = 0.0 if self.step() else self._rest(quiet, stop)
-            except duckdb.Error as error:
+            except TROUBLE as error:
                 self._recover(error, stop)
         self.close()
-        self._store.checkpoint()
+        try:
+            self._store.checkpoint()
+        except duckdb.Error as error:
+            self._recover(error, stop)  # what cannot be written now is loaded again at the next start
 
     def catch_up(self, told: Callable[[int], None] = lambda _: None) -> None:
         """Load everything there is, telling the position after each batch."""
@@ -176,13 +183,13 @@ class Loader:
                     self._store.refresh()
                     return
                 told(self._store.position())
-            except duckdb.Error as error:
+            except TROUBLE as error:
                 self._recover(error, never)
 
     def step(self) -> bool:
         """Load the next batch; False if there is none. Raises duckdb.Error, and then has stored nothing of it."""
-        prepared = self._ahead.result() if self._ahead else self._read(self._store.position())
-        self._ahead = None
+        ahead, self._ahead = self._ahead, None
+        prepared = ahead.result() if ahead else self._read(self._store.position())
         if prepared is None:
             return False
         if prepared.position not in self._careful:
@@ -229,7 +236,7 @@ class Loader:
             self._store.checkpoint()
         return quiet + PAUSE_SECONDS
 
-    def _recover(self, error: duckdb.Error, stop: threading.Event) -> None:
+    def _recover(self, error: duckdb.Error | sqlite3.Error | OSError, stop: threading.Event) -> None:
         """After a failure look at what is stored, and go on from there.
 
         A failed commit may have been stored, so only the position in the reopened file counts. A damaged file is put
@@ -242,12 +249,18 @@ class Loader:
         if self._ahead is not None:
             self._ahead.cancel()
             self._ahead = None
-        if DAMAGE.search(self.trouble):
-            self._store.quarantine(self.trouble)
-            return
-        if isinstance(error, (*MACHINE, duckdb.InternalException)):
-            self._store.reopen()
-        if isinstance(error, MACHINE) and (self._failures < GIVE_UP_AFTER or isinstance(error, duckdb.IOException)):
+        try:
+            if shows_damage(error):
+                self._store.quarantine(self.trouble)
+                return
+            if isinstance(error, UNUSABLE):
+                self._store.reopen()
+        except TROUBLE as again:
+            error, self.trouble = again, without_paths(again)
+        machine = not isinstance(error, duckdb.OutOfMemoryException | duckdb.FatalException)
+        if isinstance(error, (*MACHINE, sqlite3.Error, OSError, duckdb.ConnectionException)) and (
+            self._failures < GIVE_UP_AFTER or machine
+        ):
             stop.wait(RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS)) - 1])
         elif self._failed.start not in self._careful:
             self._careful = self._failed

@@ -3,15 +3,16 @@
 import sqlite3
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import zstandard
 
-from journal import segment
+from journal import damage, segment
 from journal.record import Sealed
 from journal.segment import SegmentFile
+from models.failpoints import reached
 
 LEVEL = 3
 REST_PER_WORK = 1.0
@@ -24,27 +25,34 @@ def compress_closed(folder: Path, stopping: threading.Event, *, rest_per_work: f
     with segment.locked(folder, "compress", wait=False) as mine:
         if not mine:
             return 0
+        segment.sweep(folder)
         for file in segment.listing(folder):
             plain = segment.path_of(folder, file.number)
             if file.compressed:
                 _forget(plain)
-            elif not stopping.is_set() and _closed(file) and _compress(folder, file, stopping, rest_per_work):
-                done += 1
+            elif not stopping.is_set() and not file.set_aside:
+                done += _compress_or_set_aside(folder, file, stopping, rest_per_work)
     return done
 
 
-def _closed(file: SegmentFile) -> bool:
-    with suppress(sqlite3.DatabaseError), closing(segment.connect(file)) as connection:
-        return segment.header(connection).closed_ns is not None
-    return False  # a damaged one stays as it is: `verify` names it, `read` salvages it
+def _compress_or_set_aside(folder: Path, file: SegmentFile, stopping: threading.Event, rest_per_work: float) -> bool:
+    try:
+        return _compress(folder, file, stopping, rest_per_work)
+    except sqlite3.DatabaseError as problem:
+        if not damage.shows_damage(problem, file) or not file.path.exists():
+            raise
+        segment.set_aside(file)
+        return False
 
 
 def _compress(folder: Path, file: SegmentFile, stopping: threading.Event, rest_per_work: float) -> bool:
     with closing(segment.connect(file)) as source:
+        head = segment.header(source)
+        if head.closed_ns is None or head.last_position is None or head.last_digest is None:
+            return False
         busy = source.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
         if busy:  # readers are in it; without its log the plain file would look shorter to a late opener
             return False
-        head = segment.header(source)
         unfinished = segment.create(
             folder, file.number, head.first_position, head.previous_digest, head.created_ns, compressed=True
         )
@@ -52,18 +60,18 @@ def _compress(folder: Path, file: SegmentFile, stopping: threading.Event, rest_p
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as target:
             target.execute("begin")
             for row in segment.rows(source):
+                reached("journal.compressing")
                 if stopping.is_set():
                     unfinished.unlink()
                     return False
                 started = time.monotonic()
                 segment.insert(target, [_smaller(row, compressor)])
                 stopping.wait(rest_per_work * (time.monotonic() - started))
-            target.execute(
-                "update segment set closed_ns = ?, last_position = ?, last_digest = ?",
-                (head.closed_ns, head.last_position, head.last_digest),
-            )
+            segment.close(target, head.closed_ns, head.last_position, head.last_digest)
             target.execute("commit")
+    reached("journal.compressed")
     segment.publish(unfinished, segment.path_of(folder, file.number, compressed=True))
+    reached("journal.compressed.published")
     _forget(file.path)
     return True
 

@@ -10,11 +10,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
-from journal import compression, reading, segment
-from journal.reading import Finding
-from journal.record import GENESIS, Entry, Record, Sealed, body_digest, chain
+from journal import compression, damage, reading, segment
+from journal.active import Active
+from journal.reading import Finding, Followed
+from journal.record import GENESIS, Entry, Record, Sealed
 from journal.segment import SegmentFile
 from models.errors import JournalBusy, JournalUnwritable
 
@@ -71,7 +70,6 @@ class Journal:
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.folder = folder
-        self._segment_bytes = segment_bytes
         self._queue_bytes = queue_bytes
         self._compress = compress
         self._clock_ns = clock_ns
@@ -81,11 +79,15 @@ class Journal:
         self._reading = threading.Lock()
         self._writer: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._active: tuple[SegmentFile, sqlite3.Connection] | None = None
+        self._active = Active(folder, segment_bytes, clock_ns)
         self._readers: dict[tuple[Path, int], sqlite3.Connection] = {}
         self.lost: dict[int, Finding] = {}
-        """Damage met while reading, by first position."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Damage met while reading, by first position; segments by their number below 0."""
+        self._salvaged: tuple[Path, int, list[Sealed]] | None = None
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            segment.sync_folder(folder.parent)
+        self.lost |= {-finding.segment: finding for finding in damage.findings(folder)}
 
     # --- appending ---------------------------------------------------------------------------------------------
 
@@ -125,9 +127,9 @@ class Journal:
             for pending in batch:
                 pending.done.set_running_or_notify_cancel()  # from here on it will be stored, whoever still waits
             try:
-                positions = self._commit([entry for pending in batch for entry in pending.entries])
+                positions = self._active.commit([entry for pending in batch for entry in pending.entries])
             except (sqlite3.Error, OSError) as problem:
-                self._let_go()
+                self._active.let_go()
                 for pending in batch:
                     self._settle(pending)
                     if not pending.done.cancelled():
@@ -160,87 +162,6 @@ class Journal:
         with self._lock:
             self._queued -= pending.size
 
-    def _commit(self, entries: list[Entry]) -> list[int]:
-        digests = [body_digest(entry.body) for entry in entries]
-        while True:
-            file, connection = self._open_active()
-            connection.execute("begin immediate")
-            try:
-                if segment.header(connection).closed_ns is not None:  # another process closed it meanwhile
-                    connection.execute("rollback")
-                    self._let_go()
-                    continue
-                position, digest = segment.tail(connection)
-                records = self._sealed(entries, digests, position, digest)
-                segment.insert(connection, records)
-                connection.execute("commit")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("rollback")
-                raise
-            self._roll_when_full(file, connection)
-            return [record.position for record in records]
-
-    def _sealed(self, entries: list[Entry], digests: list[bytes], position: int, digest: bytes) -> list[Sealed]:
-        now = self._clock_ns()
-        records = []
-        for entry, body in zip(entries, digests, strict=True):
-            position += 1
-            meta = orjson.dumps(entry.meta).decode()
-            digest = chain(digest, position, entry.kind, now, entry.items, meta, body)
-            records.append(
-                Sealed(position, entry.kind, now, entry.items, len(entry.body), meta, body, digest, "none", entry.body)
-            )
-        return records
-
-    def _open_active(self) -> tuple[SegmentFile, sqlite3.Connection]:
-        """The segment that takes new records: the lowest one not closed."""
-        if self._active is not None:
-            if self._active[0].path.exists():
-                return self._active
-            self._let_go()
-        with segment.locked(self.folder, "roll"):
-            files = segment.listing(self.folder)
-            if not files:
-                segment.create(self.folder, 1, 1, GENESIS, self._clock_ns())
-                files = segment.listing(self.folder)
-            for file in files:
-                if not file.compressed:
-                    connection = segment.connect(file, write=True)
-                    if segment.header(connection).closed_ns is None:
-                        self._active = (file, connection)
-                        return self._active
-                    connection.close()
-            number, (position, digest) = files[-1].number + 1, self._end_of(files[-1])
-            segment.create(self.folder, number, position + 1, digest, self._clock_ns())
-        return self._open_active()
-
-    def _end_of(self, file: SegmentFile) -> tuple[int, bytes]:
-        with closing(segment.connect(file)) as connection:
-            return segment.tail(connection)
-
-    def _roll_when_full(self, file: SegmentFile, connection: sqlite3.Connection) -> None:
-        """Close a full segment: its successor is made first, and used only once this one says it is closed."""
-        pages = connection.execute("pragma page_count").fetchone()[0]
-        if pages * segment.PAGE_BYTES < self._segment_bytes:
-            return
-        with segment.locked(self.folder, "roll"):
-            connection.execute("begin immediate")
-            if segment.header(connection).closed_ns is None:
-                position, digest = segment.tail(connection)
-                segment.create(self.folder, file.number + 1, position + 1, digest, self._clock_ns())
-                connection.execute(
-                    "update segment set closed_ns = ?, last_position = ?, last_digest = ?",
-                    (self._clock_ns(), position, digest),
-                )
-            connection.execute("commit")
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._active is not None:
-            self._active[1].close()
-            self._active = None
-
     def _compress_forever(self) -> None:
         while not self._stopping.wait(COMPRESS_EVERY_SECONDS):
             self.compress_closed()
@@ -248,7 +169,10 @@ class Journal:
     def compress_closed(self, *, rest_per_work: float = compression.REST_PER_WORK) -> int:
         """Compress the closed segments now; returns how many were."""
         try:
-            return compression.compress_closed(self.folder, self._stopping, rest_per_work=rest_per_work)
+            done = compression.compress_closed(self.folder, self._stopping, rest_per_work=rest_per_work)
+            with segment.locked(self.folder, "roll"):
+                damage.mend(self.folder)
+            return done
         except (sqlite3.Error, OSError):
             return 0  # no room for the copy, or damage: the uncompressed form stays, and is tried again
 
@@ -267,19 +191,44 @@ class Journal:
         return found
 
     def _records_after(self, after: int) -> Iterator[Record]:
+        digests: set[bytes] | None = None
         for file in self._from_segment(after):
-            for row in self._rows(file, after):
-                record = reading.intact(row)
+            digests = self._digests_before(file, after) if digests is None else digests | self._previous_digest(file)
+            for one in reading.follow(self._rows(file, after), digests, after):
+                if one.row.position > after + 1 or one.record is None:
+                    yield from self._saved(file, after, one)
+                if one.record is not None:
+                    yield one.record
+                after, digests = max(after, one.row.position), {one.row.digest}
+
+    def _saved(self, file: SegmentFile, after: int, one: Followed) -> Iterator[Record]:
+        """What SQLite does not show, or shows changed, between a position and a row, as far as its pages hold it."""
+        number, last = file.number, one.row.position - (one.record is not None)
+        for row in self._salvaged_rows(segment.found_again(file)):
+            if after < row.position <= last and row != one.row and (record := reading.intact(row)) is not None:
                 if row.position > after + 1:
-                    missing = Finding(file.number, "missing", after + 1, row.position - 1, "not in the file")
-                    self.lost[after + 1] = missing
-                if record is None:
-                    self.lost[row.position] = Finding(
-                        file.number, "changed", row.position, row.position, "its body does not have its hash"
-                    )
-                else:
-                    yield record
-                after = max(after, row.position)
+                    self.lost[after + 1] = Finding(number, "missing", after + 1, row.position - 1, "not in the file")
+                yield record
+                after = row.position
+        if one.record is None and after < last:
+            self.lost[last] = Finding(number, "changed", last, last, one.problem)
+            last -= 1
+        if after < last:
+            self.lost[after + 1] = Finding(number, "missing", after + 1, last, "not in the file")
+
+    def _digests_before(self, file: SegmentFile, after: int) -> set[bytes]:
+        """What the record after a position continues, as far as the segment tells."""
+        try:
+            row = self._reader(file).execute("select digest from records where position = ?", (after,)).fetchone()
+            return {row[0]} if row else self._previous_digest(file)
+        except (sqlite3.DatabaseError, OverflowError):
+            return set()
+
+    def _previous_digest(self, file: SegmentFile) -> set[bytes]:
+        try:
+            return {segment.header(self._reader(file)).previous_digest}
+        except (sqlite3.DatabaseError, OverflowError, TypeError):
+            return set()
 
     def _from_segment(self, after: int) -> list[SegmentFile]:
         files = segment.listing(self.folder)
@@ -297,16 +246,23 @@ class Journal:
 
     def _rows(self, file: SegmentFile, after: int) -> Iterator[Sealed]:
         try:
-            yield from segment.rows(self._reader(file), after)
-        except (sqlite3.DatabaseError, OverflowError) as problem:
-            if isinstance(problem, sqlite3.OperationalError) and not file.path.exists():
-                yield from self._rows(self._successor(file), after)  # it was compressed while we looked
+            for row in segment.rows(self._reader(file), after):
+                yield row
+                after = row.position
+        except (sqlite3.DatabaseError, OverflowError, TypeError) as problem:
+            found = segment.found_again(file)
+            if found != file and not found.set_aside:
+                yield from self._rows(found, after)  # it was compressed or mended while we looked
                 return
             self.lost.setdefault(-file.number, Finding(file.number, "unreadable", None, None, str(problem)))
-            yield from (row for row in reading.salvaged(file) if row.position > after)
+            yield from (row for row in self._salvaged_rows(found) if row.position > after)
 
-    def _successor(self, file: SegmentFile) -> SegmentFile:
-        return SegmentFile(file.number, segment.path_of(self.folder, file.number, compressed=True), True)
+    def _salvaged_rows(self, file: SegmentFile) -> list[Sealed]:
+        """What can be saved of a damaged segment; kept while it is being read, because finding it takes long."""
+        inode = file.path.stat().st_ino
+        if self._salvaged is None or self._salvaged[:2] != (file.path, inode):
+            self._salvaged = (file.path, inode, reading.salvaged(file))
+        return self._salvaged[2]
 
     def _reader(self, file: SegmentFile) -> sqlite3.Connection:
         try:
@@ -325,8 +281,8 @@ class Journal:
             for file in reversed(segment.listing(self.folder)):
                 try:
                     return segment.tail(self._reader(file))[0]
-                except sqlite3.DatabaseError:
-                    rows = reading.salvaged(file)
+                except (sqlite3.DatabaseError, OverflowError):
+                    rows = self._salvaged_rows(segment.found_again(file))
                     if rows:
                         return rows[-1].position
         return 0
@@ -349,10 +305,10 @@ class Journal:
             for file in segment.listing(self.folder):
                 try:
                     rows = self._reader(file).execute(query).fetchall()
-                except sqlite3.DatabaseError:
+                except (sqlite3.DatabaseError, OverflowError):
                     rows = [
                         (row.kind, 1, row.items, row.size, row.received_ns, row.received_ns)
-                        for row in reading.salvaged(file)
+                        for row in self._salvaged_rows(segment.found_again(file))
                     ]
                 for kind, count, items, size, first, last in rows:
                     total = sums.setdefault(kind, [0, 0, 0, first, last])
@@ -401,8 +357,9 @@ class Journal:
         numbers = [file.number for file in segment.listing(self.folder)]
         for file in segment.listing(self.folder):
             progress(file)
-            found, previous = reading.check(file if file.path.exists() else self._successor(file), previous)
+            found, previous = reading.check(segment.found_again(file), previous)
             problems += found
+        problems += damage.findings(self.folder)
         problems += [
             Finding(number, "missing", None, None, "the segment file is not there")
             for number in range(1, max(numbers, default=0))
@@ -418,7 +375,7 @@ class Journal:
             self._queue.put(None)
         if writer is not None:
             writer.join()
-        self._let_go()
+        self._active.let_go()
         with self._reading:
             for connection in self._readers.values():
                 connection.close()

@@ -1,7 +1,7 @@
 """Reading a segment so that damage costs only the records it touched."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -16,7 +16,8 @@ class Finding:
 
     segment: int
     problem: str
-    """`changed` (its hash is wrong), `missing` (its position is not there), `unreadable` (SQLite cannot walk it)."""
+    """`changed` (its hash is wrong), `missing` (its position is not there), `unreadable` (SQLite cannot walk it), `set
+    aside` (a segment was damaged; what could be saved of it is in its place)."""
 
     first_position: int | None
     last_position: int | None
@@ -53,8 +54,44 @@ def intact(sealed: Sealed) -> Record | None:
 
 def salvaged(file: SegmentFile) -> list[Sealed]:
     """Every record of a damaged segment whose hash is right, found page by page, in order."""
-    unique = {row.position: row for row in salvage.scan(file.path) if intact(row) is not None}
-    return [unique[position] for position in sorted(unique)]
+    versions: dict[int, dict[bytes, Sealed]] = {}
+    for row in salvage.scan(file.path):
+        if row.digest not in versions.get(row.position, {}) and intact(row) is not None:
+            versions.setdefault(row.position, {})[row.digest] = row
+    chosen: list[Sealed] = []
+    for position in sorted(versions):
+        # A log also holds what was taken back before its commit: the one that continues the chain is the record.
+        rows = list(versions[position].values())
+        before = chosen[-1].digest if chosen and chosen[-1].position == position - 1 else None
+        continuing = [row for row in rows if before is not None and row.digest == row.chained(before)]
+        chosen.append((continuing or rows)[-1])
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A row with what following the hashes says of it."""
+
+    row: Sealed
+    record: Record | None
+    """None where it is not as it was written."""
+
+    problem: str
+
+
+def follow(rows: Iterable[Sealed], before: set[bytes], position: int) -> Iterator[Followed]:
+    """Check each row against its hash and against the row before it, given the digests the first may continue."""
+    for row in rows:
+        if row.position > position + 1:
+            before = set()  # what it continues is gone
+        right = {row.chained(digest) for digest in before}
+        record = intact(row)
+        problem = "its body does not have its hash"
+        if record is not None and before and row.digest not in right:
+            record, problem = None, "it does not continue the record before it"
+        yield Followed(row, record, "" if record is not None else problem)
+        # where a digest itself was changed, the next record may continue either what it says or what it should say
+        before, position = right | {row.digest}, row.position
 
 
 def check(file: SegmentFile, previous: tuple[int, bytes]) -> tuple[list[Finding], tuple[int, bytes]]:
@@ -64,7 +101,7 @@ def check(file: SegmentFile, previous: tuple[int, bytes]) -> tuple[list[Finding]
             return _check(file.number, segment.header(connection), segment.rows(connection), previous)
     except (sqlite3.DatabaseError, OverflowError, TypeError) as problem:
         unreadable = Finding(file.number, "unreadable", None, None, str(problem))
-        found, end = _check(file.number, None, salvaged(file), previous)
+        found, end = _check(file.number, None, salvaged(segment.found_again(file)), previous)
         return [unreadable, *found], end
 
 
@@ -80,19 +117,12 @@ def _check(
     elif head is not None and head.previous_digest != digest:
         found.append(Finding(number, "changed", None, None, "its header does not continue the segment before it"))
         candidates.add(head.previous_digest)
-    for row in rows:
+    for one in follow(rows, candidates, expected):
+        row = one.row
         if row.position > expected + 1:
             found.append(Finding(number, "missing", expected + 1, row.position - 1, "not in the file"))
-            candidates = set()
-        right = {row.chained(candidate) for candidate in candidates}
-        if intact(row) is None:
-            found.append(Finding(number, "changed", row.position, row.position, "its body does not have its hash"))
-        elif candidates and row.digest not in right:
-            found.append(
-                Finding(number, "changed", row.position, row.position, "it does not continue the record before it")
-            )
-        # where a digest itself was changed, the next record may continue either what it says or what it should say
-        candidates = right | {row.digest}
+        if one.record is None:
+            found.append(Finding(number, "changed", row.position, row.position, one.problem))
         expected, digest = row.position, row.digest
     if head is not None and head.last_position is not None and head.last_position > expected:
         found.append(Finding(number, "missing", expected + 1, head.last_position, "not in the file"))

@@ -5,6 +5,7 @@ header or its tree. Nothing here is believed: the caller keeps only records whos
 """
 
 import struct
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,43 +23,60 @@ class Pages:
     """The pages of a database file with those of its write-ahead log laid over them."""
 
     def __init__(self, path: Path) -> None:
-        self.base = path.read_bytes()
+        self.base = _read_apart(path)
         wal = path.with_name(path.name + "-wal")
-        self.newer = dict(_frames(wal.read_bytes())) if wal.exists() else {}
-
-    def numbers(self) -> Iterator[int]:
-        """Every page number there is, from 1."""
-        count = -(-len(self.base) // PAGE_BYTES)
-        yield from range(1, max([count, *self.newer]) + 1)
+        self.frames = list(_frames(_read_apart(wal))) if wal.exists() else []
+        self.newer = dict(self.frames)
 
     def page(self, number: int) -> bytes:
         """One page; empty where the file has none."""
         return self.newer.get(number) or self.base[(number - 1) * PAGE_BYTES : number * PAGE_BYTES]
 
 
+def _read_apart(path: Path) -> bytes:
+    """The bytes of a file that SQLite may have open in this process.
+
+    Another process reads them: when this one closes any descriptor of a file it loses all its locks on it, those of
+    SQLite among them, and then two processes may write the file at once.
+    """
+    done = subprocess.run(["cat", "--", str(path)], stdout=subprocess.PIPE, check=False)  # noqa: S603, S607 (constant)
+    if done.returncode:
+        raise OSError(f"{path.name} cannot be read")
+    return done.stdout
+
+
 def _frames(wal: bytes) -> Iterator[tuple[int, bytes]]:
-    salts = wal[16:24]
+    """The pages in a write-ahead log in the order they were written, whatever SQLite thinks of their checksums."""
     step = FRAME_HEADER_BYTES + PAGE_BYTES
-    for at in range(WAL_HEADER_BYTES, len(wal) - step + 1, step):
-        if wal[at + 8 : at + 16] == salts:  # an older salt is left over from before the last checkpoint
+    starts = range(WAL_HEADER_BYTES, len(wal) - step + 1, step)
+    # Frames of an earlier round have other salts. One place where they are kept may be damaged, not most of the first.
+    told = [wal[16:24], *(wal[at + 8 : at + 16] for at in starts[:4])]
+    current = max(told, key=told.count)
+    for at in starts:
+        if wal[at + 8 : at + 16] == current or at == starts[0]:
             number = int.from_bytes(wal[at : at + 4], "big")
             yield number, wal[at + FRAME_HEADER_BYTES : at + step]
 
 
 def scan(path: Path) -> Iterator[Sealed]:
-    """Every cell of every leaf page that reads as one of our records, in no order."""
+    """Every cell of every leaf page that reads as one of our records; older forms of a page come first."""
     pages = Pages(path)
-    for number in pages.numbers():
-        page = pages.page(number)
-        start = 100 if number == 1 else 0
-        if len(page) < PAGE_BYTES or page[start] != LEAF:
-            continue
-        cells = int.from_bytes(page[start + 3 : start + 5], "big")
-        for at in struct.unpack_from(f">{min(cells, PAGE_BYTES // 4)}H", page, start + 8):
-            try:
-                yield _record(pages, page, at)
-            except (IndexError, ValueError, struct.error, TypeError):
-                continue  # not a record of ours, or torn: the caller misses it by its position
+    for number in range(1, -(-len(pages.base) // PAGE_BYTES) + 1):
+        yield from _cells(pages, number, pages.base[(number - 1) * PAGE_BYTES : number * PAGE_BYTES])
+    for number, page in pages.frames:
+        yield from _cells(pages, number, page)
+
+
+def _cells(pages: Pages, number: int, page: bytes) -> Iterator[Sealed]:
+    start = 100 if number == 1 else 0
+    if len(page) < PAGE_BYTES or page[start] != LEAF:
+        return
+    cells = int.from_bytes(page[start + 3 : start + 5], "big")
+    for at in struct.unpack_from(f">{min(cells, PAGE_BYTES // 4)}H", page, start + 8):
+        try:
+            yield _record(pages, page, at)
+        except (IndexError, ValueError, struct.error, TypeError):
+            continue  # not a record of ours, or torn: the caller misses it by its position
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

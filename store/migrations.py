@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from models.errors import SchemaTooNew
+from models.failpoints import reached
 from store import database
 from store.schema import TABLES, VERSION, create_table
 from views.relations import Relation, relations
@@ -63,12 +64,16 @@ def migrate(
             migrations[version](connection)
             connection.execute("update meta set value = ? where key = 'schema_version'", [str(version + 1)])
             connection.execute("commit")
+            reached("store.migrated.step")
         connection.execute(f"checkpoint {database.CATALOG}")
     _sync(work)
+    reached("store.migrated")
     kept = path.with_name(f"{path.name}.v{found}")
     kept.unlink(missing_ok=True)
     os.link(path, kept)
+    reached("store.migrated.kept")
     work.replace(path)
+    reached("store.migrated.swapped")
     _sync(path.parent)
     return found, target
 

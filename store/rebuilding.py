@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from journal.segment import sync_folder
+from models.failpoints import reached
 from store.layout import Layout
 from store.lock import FileLock
 from store.writer import Store
@@ -24,4 +26,7 @@ def rebuild(home: Path, fill: Callable[[Store], None]) -> None:
             store.checkpoint()
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
+        reached("store.rebuilt")
         fresh.replace(layout.database)
+        reached("store.rebuilt.swapped")
+        sync_folder(layout.database.parent)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from models.errors import Locked
+from models.failpoints import reached
 from store import database, dedupe, migrations, quarantine, rollup
 from store.layout import Layout
 from store.lock import FileLock
@@ -150,10 +151,12 @@ class Store:
         try:
             fresh = dedupe.only_new(connection, records, _with_signal(frame, records))
             self._insert(fresh, position, undecoded)
+            reached("store.inserted")
             connection.execute("commit")
         except BaseException:
             self._roll_back()
             raise
+        reached("store.committed")
         self._written = False
         self._note_pending(fresh)
         if self._pending_rows >= ROW_GROUP or self._pending_bytes >= CHECKPOINT_BYTES:
@@ -234,7 +237,9 @@ class Store:
     def checkpoint(self) -> None:
         """Write everything to the file, with the roll-ups up to date."""
         self.refresh()
+        reached("store.checkpointing")
         self._connection.execute(f"checkpoint {database.CATALOG}")
+        reached("store.checkpointed")
         self._written = True
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -286,7 +291,8 @@ def set_aside_if_damaged(layout: Layout, path: Path, error: duckdb.Error) -> Non
     """Quarantine the file if the error speaks of it; raise if it speaks of something else."""
     if "Conflicting lock" in str(error):
         raise Locked(path, next_step="close the program that reads the file") from None
-    if not path.exists() or isinstance(error, (duckdb.OutOfMemoryException, duckdb.PermissionException)):
+    machine = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException, duckdb.PermissionException)
+    if not path.exists() or (isinstance(error, machine) and not database.shows_damage(error)):
         raise error
     quarantine.set_aside(layout, path, database.without_paths(error))
 
