@@ -1,13 +1,34 @@
-"""The table of requirements and the tests that prove them: `python -m tests.coverage_table` writes docs/coverage.md."""
+"""The table of requirements and the tests that prove them.
 
-import ast
+`python -m tests.coverage_table` writes docs/coverage.md; with `--check` it only says whether the page is current.
+"""
+
+import contextlib
+import io
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 PROJECT = Path(__file__).resolve().parent.parent
 TABLE = PROJECT / "docs" / "coverage.md"
 LINE = re.compile(r"- \*\*([A-Z]+-\d+)\*\* (.*)")
+
+
+class Marks:
+    """A pytest plugin that notes which test carries which requirement's mark."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, set[str]] = defaultdict(set)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Read the marks of every test."""
+        for item in items:
+            for mark in item.iter_markers("req"):
+                for number in mark.args:
+                    self.found[number].add(item.nodeid.partition("[")[0])
 
 
 def requirements() -> dict[str, str]:
@@ -16,31 +37,21 @@ def requirements() -> dict[str, str]:
     return {match[1]: match[2] for match in map(LINE.match, text.splitlines()) if match}
 
 
-def proofs() -> dict[str, list[str]]:
-    """The tests that carry each requirement's mark, read from the source."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted((PROJECT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for number in marks(node):
-                    found[number].append(f"{path.relative_to(PROJECT)}::{node.name}")
-    return found
+def proofs() -> dict[str, set[str]]:
+    """The tests that carry each requirement's mark, as pytest collects them."""
+    marks = Marks()
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", str(PROJECT / "tests")], plugins=[marks])
+    if code != pytest.ExitCode.OK:
+        sys.exit(f"the tests cannot be collected:\n{said.getvalue()[-3000:]}")
+    return marks.found
 
 
-def marks(test: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The requirements named in `@pytest.mark.req(...)` above a test."""
-    return [
-        argument.value
-        for decorator in test.decorator_list
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.req"
-        for argument in decorator.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    ]
-
-
-def table() -> str:
+def table(proven: dict[str, set[str]]) -> str:
     """The page."""
-    asked, proven = requirements(), proofs()
+    asked = requirements()
+    if unknown := set(proven) - set(asked):
+        sys.exit(f"marks of requirements that do not exist: {', '.join(sorted(unknown))}")
     done = sum(1 for number in asked if proven.get(number))
     lines = [
         "# Requirements and their proofs",
@@ -53,10 +64,14 @@ def table() -> str:
         "|---|---|---|",
     ]
     for number, text in asked.items():
-        tests = "<br>".join(f"`{test}`" for test in proven.get(number, []))
+        tests = "<br>".join(f"`{test}`" for test in sorted(proven.get(number, ())))
         lines.append(f"| {number} | {text.replace('|', chr(92) + '|')} | {tests} |")
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    TABLE.write_text(table())
+    page = table(proofs())
+    if "--check" not in sys.argv:
+        TABLE.write_text(page)
+    elif TABLE.read_text() != page:
+        sys.exit("docs/coverage.md is not current; run `make coverage-table`")
