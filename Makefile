@@ -26,7 +26,8 @@ test-long: setup
 	$(BIN)/pytest -n 2
 
 chaos: setup
-	$(BIN)/python -m tests.chaos --kills 500
+	$(BIN)/python -m tests.chaos --kills 500 --power-cuts 200
+	$(BIN)/pytest tests/chaos -m long --timeout 1200
 
 fuzz: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris

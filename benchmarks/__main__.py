@@ -2,11 +2,12 @@
 
 import sys
 
-from benchmarks import hostile, ingest, receiver, redaction
+from benchmarks import hostile, ingest, rebuild, receiver, redaction
 
 MEASUREMENTS = {
     "receiver": receiver.main,
     "ingest": ingest.main,
+    "rebuild": rebuild.main,
     "redaction": redaction.main,
     "hostile": hostile.main,
 }

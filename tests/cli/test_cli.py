@@ -116,7 +116,9 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:4318"])
 def test_an_address_others_can_reach_is_not_opened_without_tokens(tmp_path: Path, address: str) -> None:
-    shown = tachograph("up", "--otlp-http", address, "--otlp-grpc", "127.0.0.1:0", home=tmp_path / "home")
+    shown = tachograph(
+        "up", "--no-dashboard", "--otlp-http", address, "--otlp-grpc", "127.0.0.1:0", home=tmp_path / "home"
+    )
     assert (shown.returncode, shown.stdout) == (2, "")
     assert "no token is set" in shown.stderr
     assert "token create" in shown.stderr
@@ -136,7 +138,9 @@ def test_with_tokens_another_address_opens_and_asks_for_them(tmp_path: Path) -> 
 def test_a_port_in_use_is_said_clearly(tmp_path: Path) -> None:
     with Collector(tmp_path / "home") as collector:
         taken = collector.http.removeprefix("http://")
-        shown = tachograph("up", "--otlp-http", taken, "--otlp-grpc", "127.0.0.1:0", home=tmp_path / "other")
+        shown = tachograph(
+            "up", "--no-dashboard", "--otlp-http", taken, "--otlp-grpc", "127.0.0.1:0", home=tmp_path / "other"
+        )
     assert shown.returncode == 2
     assert f"cannot listen on {taken}" in shown.stderr
 
