@@ -11,13 +11,15 @@ from journal.log import SEGMENT_BYTES
 from store import Layout, Store, database
 from tests.captures import Capture
 
+ENTRIES_PER_COMMIT = 8
+
 
 def fill(journal: Path, bodies: Iterable[Capture], segment_bytes: int = SEGMENT_BYTES) -> None:
-    """A journal of real bodies, in few commits."""
+    """A journal of real bodies; in a few commits, so that small segments are closed on the way."""
+    entries = [Entry(f"otlp.{one.signal}", one.body, {"content": one.encoding}) for one in bodies]
     with Journal(journal, segment_bytes=segment_bytes, compress=False) as opened:
-        waiting = [opened.submit([Entry(f"otlp.{one.signal}", one.body, {"content": one.encoding})]) for one in bodies]
-        for future in waiting:
-            future.result()
+        for start in range(0, len(entries), ENTRIES_PER_COMMIT):
+            opened.append(*entries[start : start + ENTRIES_PER_COMMIT])
 
 
 def load(home: Path, store: Store) -> None:
