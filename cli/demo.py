@@ -136,7 +136,7 @@ def _invite(home: Path, http: str, dashboard: str | None) -> None:
     if dashboard:
         click.echo(f"dashboard  {dashboard}")
     click.echo(f"OTLP       http://{http}  (send your own agent's telemetry there)")
-    program = f"tachograph --home {home}"
+    program = f"{sys.argv[0]} --home {home}"
     click.echo(f"terminal   {program} sessions")
     click.echo(
         f'SQL        {program} sql "select model, count(*) as calls, sum(cost_usd) as usd from model_calls group by 1"'  # noqa: S608
