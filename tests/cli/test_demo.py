@@ -41,7 +41,8 @@ def test_the_demo_has_the_sample_session_and_real_clients(demo: tuple[Path, str]
     sources = {session["service_name"] for session in found}
     assert {"tachograph-runtime", "claude-code", "pydantic-ai-demo", "openai-agents-demo"} <= sources
     (sample,) = [session for session in found if session["session_id"] == "demo-session"]
-    assert (sample["status"], sample["cost_state"]) == ("completed", "reported") or sample["cost_usd"] > 0
+    assert sample["status"] == "completed"
+    assert sample["cost_usd"] > 0
     shown = json.loads(tachograph("show", "demo-session", "--json", home=home).stdout)
     assert len({step["type"] for step in shown["timeline"]}) == 113
 
