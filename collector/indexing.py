@@ -10,6 +10,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -31,6 +32,7 @@ from journal import Journal
 from models.errors import UsageError
 from models.settings import Settings
 from store import Layout, quarantine
+from store.database import without_paths
 
 MAX_SOCKET_PATH_BYTES = 107
 CATCH_UP_SECONDS = 3.0
@@ -74,7 +76,9 @@ class Index:
         """Load what is left, as far as there is time, and write it to the file."""
         self._tail.draining = True
         deadline = time.monotonic() + CATCH_UP_SECONDS
-        while self.loading and time.monotonic() < deadline and (await asyncio.to_thread(self._lag))["records"]:
+        while self.loading and time.monotonic() < deadline:
+            if (await asyncio.to_thread(self._status))["lag"]["records"] == 0:
+                break
             await asyncio.sleep(0.05)
         self._stop.set()
         await asyncio.to_thread(self._thread.join)
@@ -140,27 +144,31 @@ class Index:
         return JSONResponse({"state": "ready" if ready else "draining"}, 200 if ready else 503)
 
     def _status(self) -> dict[str, Any]:
+        """What is loaded, as far as the file can be read, and why loading stands still if it does."""
+        unread: str | None = None
+        try:
+            known = self._progress()
+        except (Problem, duckdb.Error) as error:
+            # Being opened anew, or failing: that is just when someone asks, and the trouble is known without the file.
+            known = {"loaded": None, "lag": {"records": None, "seconds": None}}
+            unread = str(error) if isinstance(error, Problem) else without_paths(error)
+        return {
+            **known,
+            "trouble": self._loader.trouble or self.store.trouble or unread,
+            "quarantines": [note.model_dump(mode="json") for note in quarantine.notes(self._layout)],
+        }
+
+    def _progress(self) -> dict[str, Any]:
+        """What the tables hold, and how far they are behind the journal."""
         with self.store.reading(Running(5.0, lambda _: None)) as cursor:
             names = ("position", "records", "events", "duplicates", "undecoded")
             row = cursor.execute(f"select {', '.join(names)} from progress").fetchall()[0]  # noqa: S608
         progress = dict(zip(names, row, strict=True))
-        return {
-            "loaded": progress.pop("position"),
-            "lag": self._lag(row[0]),
-            **progress,
-            "trouble": self._loader.trouble or self.store.trouble,
-            "quarantines": [note.model_dump(mode="json") for note in quarantine.notes(self._layout)],
-        }
-
-    def _lag(self, loaded: int | None = None) -> dict[str, Any]:
-        """How far the tables are behind the journal."""
-        if loaded is None:
-            with self.store.reading(Running(5.0, lambda _: None)) as cursor:
-                loaded = int(cursor.execute("select position from progress").fetchall()[0][0])
+        loaded = int(progress.pop("position"))
         behind = max(0, self.journal.last_position() - loaded)
         oldest = self.journal.read(loaded, 1, 1) if behind else []
         seconds = max(0.0, time.time() - oldest[0].received_ns / 1e9) if oldest else 0.0
-        return {"records": behind, "seconds": round(seconds, 3)}
+        return {"loaded": loaded, "lag": {"records": behind, "seconds": round(seconds, 3)}, **progress}
 
 
 def wanted(request: Request) -> Wanted:
