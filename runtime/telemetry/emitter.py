@@ -89,7 +89,7 @@ class Telemetry:
     ) -> None:
         self.settings = settings or ExportSettings()
         self.clock = clock
-        self._ids = ids
+        self.new_id = ids
         self._lock = claim(folder)
         try:
             self.runtime_id = identify(folder, runtime_id)
@@ -112,6 +112,9 @@ class Telemetry:
             trace.NoOpTracer() if self.settings.disabled else self._provider.get_tracer(SCOPE, _version())
         )
         self.spans = Spans(self.tracer, clock)
+        self.listener: Callable[[list[int], Sequence[Event]], None] | None = None
+        """Told of every fact once it is on disk, with its position; called in the thread that recorded it."""
+
         self._set_aside = 0
         self._emitted = 0
         self._noting: threading.Thread | None = None
@@ -145,7 +148,7 @@ class Telemetry:
         told = {name: value for name, value in ids if value is not None}
         moment = timestamp or self.clock()
         return self.emit(
-            Event(type=payload.event_type, event_id=self._ids(), timestamp=moment, payload=payload, refs=refs, **told)
+            Event(type=payload.event_type, event_id=self.new_id(), timestamp=moment, payload=payload, refs=refs, **told)
         )
 
     def emit(self, event: Event) -> Event:
@@ -154,27 +157,46 @@ class Telemetry:
         Filled in: schema version, runtime id, the ids of the current span, and the number within the session, which
         only we may set. Raises InvalidEvent for one that is not complete, and then nothing was stored.
         """
-        return self._emit(event, {})
+        return self._emit([event], {})[0]
 
-    def _emit(self, event: Event, meta: dict[str, Any]) -> Event:
-        if event.sequence is not None:
-            raise InvalidEvent(event.type, ["sequence is set by the runtime alone"])
-        event = event.model_copy(update=self._known(event))
-        if event.session_id is None:
-            event.check_emission()
-            self._submit(self._entry(event, meta)).result()
-            self._after_emit()
-            return event
-        event.model_copy(update={"sequence": 1}).check_emission()
+    def emit_all(self, events: Sequence[Event]) -> list[Event]:
+        """As `emit`, for several events of one session: they are stored together or not at all."""
+        if len({event.session_id for event in events}) > 1:
+            raise InvalidEvent(None, ["events that are stored together belong to one session"])
+        return self._emit(events, {}) if events else []
+
+    def _emit(self, events: Sequence[Event], meta: dict[str, Any]) -> list[Event]:
+        complete = [self._complete(event) for event in events]
+        session = complete[0].session_id
+        if session is None:
+            stored = self._submit(*(self._entry(event, meta) for event in complete))
+            self._told(stored.result(), complete)
+            return complete
         numbered: list[Event] = []
 
         def submit(number: int) -> "Future[list[int]]":
-            numbered.append(event.model_copy(update={"sequence": number}))
-            return self._submit(self._entry(numbered[0], meta | {SESSION: event.session_id, SEQUENCE: number}))
+            numbered.extend(event.model_copy(update={"sequence": at}) for at, event in enumerate(complete, number))
+            return self._submit(
+                *(self._entry(event, meta | {SESSION: session, SEQUENCE: event.sequence}) for event in numbered)
+            )
 
-        self._numbering.store(event.session_id, submit)
-        self._after_emit()
-        return numbered[0]
+        self._numbering.store(session, submit, len(complete), lambda positions: self._told(positions, numbered))
+        return numbered
+
+    def _complete(self, event: Event) -> Event:
+        """The event with what the runtime knows; raises InvalidEvent unless it may be emitted."""
+        if event.sequence is not None:
+            raise InvalidEvent(event.type, ["sequence is set by the runtime alone"])
+        event = event.model_copy(update=self._known(event))
+        number = None if event.session_id is None else 1
+        event.model_copy(update={"sequence": number}).check_emission()
+        return event
+
+    def _told(self, positions: list[int], events: Sequence[Event]) -> None:
+        """What is on disk now is told to the listener, in the order of the session's numbers."""
+        if self.listener is not None:
+            self.listener(positions, events)
+        self._after_emit(len(events))
 
     def _known(self, event: Event) -> dict[str, Any]:
         """What the runtime knows and the event does not tell."""
@@ -194,10 +216,10 @@ class Telemetry:
             body = self._encoder.encode(event, self.clock())
         except ValueError as problem:  # half a surrogate pair, or a number beyond 64 bits
             raise InvalidEvent(event.type, [f"cannot be encoded: {problem}"]) from problem
-        return Entry(LOGS, body, meta | {"event_id": event.event_id})
+        return Entry(LOGS, body, meta | {"event_id": event.event_id, "type": event.type})
 
-    def _submit(self, entry: Entry) -> "Future[list[int]]":
-        stored = self.journal.submit([entry])
+    def _submit(self, *entries: Entry) -> "Future[list[int]]":
+        stored = self.journal.submit(entries)
         stored.add_done_callback(self._stored)
         return stored
 
@@ -205,9 +227,9 @@ class Telemetry:
         if stored.exception() is None:
             self._outbox.notice(stored.result()[-1])
 
-    def _after_emit(self) -> None:
-        self._emitted += 1
-        if self._emitted % NOTE_EVERY == 0 and not (self._noting and self._noting.is_alive()):
+    def _after_emit(self, count: int) -> None:
+        before, self._emitted = self._emitted, self._emitted + count
+        if before // NOTE_EVERY != self._emitted // NOTE_EVERY and not (self._noting and self._noting.is_alive()):
             self._noting = threading.Thread(target=self._numbering.note, name="telemetry-notes", daemon=True)
             self._noting.start()
 
@@ -238,7 +260,7 @@ class Telemetry:
             session_id=told.get(SESSION),
             payload=warning,
         )
-        self._emit(event, {ABOUT_SENDING: True})
+        self._emit([event], {ABOUT_SENDING: True})
 
     # --- delivery ----------------------------------------------------------------------------------------------
 

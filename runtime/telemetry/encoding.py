@@ -15,6 +15,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
 from models.event import Event
+from models.shape import JsonMap
 
 SCOPE = "tachograph.runtime"
 """The instrumentation scope of everything the runtime sends."""
@@ -32,6 +33,9 @@ SEVERITIES = {
 }
 OWN_FIELDS = frozenset({"type", "timestamp", "payload"})
 """Fields of the envelope that a log record has a place of its own for, as it has for a span's ids."""
+
+MAPS = frozenset(name for name, field in Event.model_fields.items() if field.annotation == JsonMap | None)
+"""Fields of the envelope that travel as JSON text."""
 
 TRACE_ID_BYTES, SPAN_ID_BYTES = 16, 8
 
@@ -99,6 +103,23 @@ def _envelope(event: Event) -> dict[str, Any]:
 def _plain(value: object) -> object:
     """A value as an attribute: maps and lists travel as JSON text."""
     return orjson.dumps(value).decode() if isinstance(value, dict | list | tuple) else value
+
+
+def decode_fact(body: bytes) -> Event:
+    """The event that `LogEncoder.encode` made a request of."""
+    record = ExportLogsServiceRequest.FromString(body).resource_logs[0].scope_logs[0].log_records[0]
+    envelope: dict[str, Any] = {
+        "type": record.event_name,
+        "timestamp": EPOCH + timedelta(microseconds=record.time_unix_nano // 1000),
+        "payload": orjson.loads(record.body.string_value),
+    }
+    if record.span_id:
+        envelope |= {"trace_id": record.trace_id.hex(), "span_id": record.span_id.hex()}
+    for pair in record.attributes:
+        name = pair.key.removeprefix(PREFIX)
+        value = getattr(pair.value, pair.value.WhichOneof("value") or "string_value")
+        envelope[name] = orjson.loads(value) if name in MAPS else value
+    return Event.from_json(envelope)
 
 
 def attributes(values: Mapping[str, Any]) -> list[KeyValue]:

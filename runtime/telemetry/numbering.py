@@ -36,20 +36,29 @@ class Numbering:
         self._reading = threading.Lock()
         self.note()
 
-    def store(self, session_id: str, submit: Callable[[int], "Future[list[int]]"]) -> int:
-        """Store a fact under the session's next number and give its position; durable when it returns.
+    def store(
+        self,
+        session_id: str,
+        submit: Callable[[int], "Future[list[int]]"],
+        count: int = 1,
+        settled: Callable[[list[int]], None] = lambda _: None,
+    ) -> list[int]:
+        """Store facts under the session's next numbers, together, and give their positions; durable when it returns.
 
-        One fact of a session is on its way at a time, so a number is never given out before the one below it is safe.
+        One call of a session is on its way at a time, so a number is never given out before the one below it is safe,
+        and `settled` is called in the order of the numbers.
         """
         with self._locked(session_id):
             number = self._last_of(session_id) + 1
             stored = submit(number)
-            self._last[session_id] = number  # from here on it is in the queue, even if our wait is interrupted
+            self._last[session_id] = number + count - 1  # in the queue from here on, even if our wait is interrupted
             try:
-                return stored.result()[0]
+                positions = stored.result()
             except JournalUnwritable:
                 self._unsure.add(session_id)  # what is in the journal decides, once it can be read again
                 raise
+            settled(positions)
+            return positions
 
     @contextmanager
     def _locked(self, session_id: str) -> Iterator[None]:

@@ -14,8 +14,9 @@ from models.payloads.policy import PolicyChanged
 from models.payloads.session import SessionCreated
 from models.payloads.tool import ToolResult
 from models.payloads.turn import TurnStarted
+from runtime.samples import sample_session
 from runtime.telemetry import ExportSettings, Telemetry
-from runtime.telemetry.encoding import LOGS, TRACES
+from runtime.telemetry.encoding import LOGS, TRACES, decode_fact
 from runtime.telemetry.numbering import FILE
 from tests.running import Collector
 from tests.runtime.runtimes import IDS, records, settings
@@ -205,3 +206,35 @@ def test_the_environment_decides_where_it_goes(tmp_path: Path) -> None:
     assert told["service.name"] == "my-agent"
     assert told["deployment.environment"] == "test"
     assert told["service.instance.id"].startswith("rt-")
+
+
+def test_several_events_are_stored_together_in_order_or_not_at_all(tmp_path: Path) -> None:
+    good = Event(type="turn.started", event_id="a", timestamp=NOON, payload=RUNNING, **dict(IDS))
+    bad = Event(type="turn.started", event_id="b", timestamp=NOON, payload=TurnStarted(), **dict(IDS))
+    told: list[tuple[list[int], list[str]]] = []
+    with Telemetry(tmp_path, settings=KEPT_HERE) as telemetry:
+        telemetry.listener = lambda positions, events: told.append((positions, [event.event_id for event in events]))
+        stored = telemetry.emit_all([good, good.model_copy(update={"event_id": "c"})])
+        assert [(event.event_id, event.sequence) for event in stored] == [("a", 1), ("c", 2)]
+        with pytest.raises(InvalidEvent, match="status is missing"):
+            telemetry.emit_all([good, bad])
+        with pytest.raises(InvalidEvent, match="one session"):
+            telemetry.emit_all([good, good.model_copy(update={"session_id": "other"})])
+        assert telemetry.emit_all([]) == []
+    assert told == [([1, 2], ["a", "c"])]
+    assert [record.meta["event_id"] for record in records(tmp_path / "journal")] == ["a", "c"]
+
+
+def test_what_is_read_back_from_the_journal_is_the_event_that_was_recorded(tmp_path: Path) -> None:
+    with Telemetry(tmp_path, settings=KEPT_HERE) as telemetry:
+        told = sample_session(telemetry, session_id="s-1", start=NOON)
+        odd = Event(
+            type="turn.started",
+            event_id="mine",
+            timestamp=NOON,
+            payload=RUNNING,
+            **(dict(IDS) | {"trace_id": "not hex"}),
+        )
+        told.append(telemetry.emit(odd.model_copy(update={"worker": {"name": "w"}})))
+    kept = [decode_fact(record.body) for record in records(tmp_path / "journal") if record.kind == LOGS]
+    assert kept == told
