@@ -30,6 +30,11 @@ class Home:
         return self.path / "tokens.json"
 
     @property
+    def blobs(self) -> Path:
+        """Contents that events refer to, under their hash."""
+        return self.path / "blobs"
+
+    @property
     def running(self) -> Path:
         """One small file per running process."""
         return self.path / "run"

@@ -1,4 +1,4 @@
-"""The HTTP port: OTLP, our own event lines, reads (relayed to the index), and health."""
+"""The HTTP port: OTLP, our own event lines, blobs, reads (relayed to the index), and health."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from collector.blob_routes import BlobRoutes
 from collector.bodies import ENCODINGS, Overloaded, UnknownEncoding, collect
 from collector.http_protocol import patient_protocol
 from collector.receiver import Arrival, Receiver, Source
@@ -84,8 +85,9 @@ INTAKES = (
 def create_app(receiver: Receiver) -> Starlette:
     """The HTTP application around a receiver."""
     routes = [Route(intake.path, _endpoint(receiver, intake), methods=["POST"]) for intake in INTAKES]
+    routes += [*BlobRoutes(receiver).routes(), *Relay(receiver).routes()]
     return Starlette(
-        routes=[*routes, *Relay(receiver).routes(), Route("/livez", _livez), Route("/readyz", _readyz(receiver))],
+        routes=[*routes, Route("/livez", _livez), Route("/readyz", _readyz(receiver))],
         exception_handlers={Exception: _bug},
     )
 

@@ -10,11 +10,11 @@ from collector.counters import Counters
 from collector.tokens import TokenStore
 from ingest.event_check import check_lines
 from ingest.otlp.check import Checked, check
-from ingest.otlp.masking import Redactor
 from ingest.otlp.refusals import Limits, TooLarge, Undecodable
 from ingest.otlp.signals import Encoding
 from journal import Entry, Journal
 from models.errors import JournalBusy, JournalUnwritable, NotAuthorised, TachographError
+from models.redaction import Redactor
 from models.settings import Settings
 
 Source = Literal["logs", "traces", "metrics", "events"]
@@ -59,7 +59,7 @@ class Receiver:
         self.settings = settings
         self.budget = Budget(settings.in_flight_bytes)
         self.draining = False
-        self._redactor = redactor
+        self.redactor = redactor
         self._limits = Limits(max_items=settings.max_items)
         # One body is unfolded and one decoded at a time: what a hostile one costs in memory is paid once. Two threads,
         # so that nobody waits for a bomb to unfold but those who sent compressed bodies themselves.
@@ -93,8 +93,8 @@ class Receiver:
 
     def _check(self, arrival: Arrival, body: bytes) -> Checked:
         if arrival.source == "events":
-            return check_lines(body, self._redactor, self._limits)
-        return check(arrival.source, body, arrival.encoding, self._redactor, self._limits)
+            return check_lines(body, self.redactor, self._limits)
+        return check(arrival.source, body, arrival.encoding, self.redactor, self._limits)
 
     async def _store(self, arrival: Arrival, checked: Checked) -> None:
         meta: dict[str, object] = {"content": arrival.encoding, "transport": arrival.transport}

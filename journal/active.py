@@ -15,6 +15,9 @@ from models.failpoints import reached
 Told = tuple[str, bytes]
 """The meta of an entry as JSON, and the digest of its body."""
 
+WORTH_A_FILE = 8
+"""A quiet segment is closed from this part of a full one on: smaller ones would make many files of a slow trickle."""
+
 
 class Active:
     """Appends to the lowest segment that is not closed; used by one thread, beside other processes."""
@@ -44,7 +47,7 @@ class Active:
             reached("journal.committed")
             with suppress(OSError):  # the records are safe without it
                 mark.write(self._folder, records[-1].position, records[-1].digest)
-            self._roll_when_full(file, connection)
+            self._roll_from(self._segment_bytes)
             return [record.position for record in records]
 
     def _insert(self, connection: sqlite3.Connection, entries: list[Entry], told: list[Told]) -> list[Sealed]:
@@ -136,16 +139,23 @@ class Active:
             head, (position, digest) = segment.header(connection), segment.tail(connection)
         return files[-1].number, head.last_position or position, head.last_digest or digest
 
-    def _roll_when_full(self, file: SegmentFile, connection: sqlite3.Connection) -> None:
-        """Close a full segment: its successor is made first, and used only once this one says it is closed.
+    def close_quiet(self) -> None:
+        """Close the segment before it is full, so that it is compressed too, if it is worth a file of its own."""
+        self._roll_from(self._segment_bytes // WORTH_A_FILE)
+
+    def _roll_from(self, least_bytes: int) -> None:
+        """Close the segment if it is so large: its successor is made first, and used once this one says it is closed.
 
         The records are stored whatever happens here, so trouble is left to the next commit, which comes here again.
         """
+        if self._open is None:
+            return
+        file, connection = self._open
         try:
             pages = connection.execute("pragma page_count").fetchone()[0]
-            if pages * segment.PAGE_BYTES >= self._segment_bytes:
+            if pages * segment.PAGE_BYTES >= least_bytes:
                 self._roll(file, connection)
-        except (sqlite3.Error, OSError):
+        except (sqlite3.Error, OSError, *damage.MISREAD):
             self.let_go()
 
     def _roll(self, file: SegmentFile, connection: sqlite3.Connection) -> None:

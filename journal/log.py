@@ -17,13 +17,18 @@ from journal.record import GENESIS, Entry, Record, Sealed
 from journal.segment import SegmentFile
 from models.errors import JournalBusy, JournalUnwritable
 
-SEGMENT_BYTES = 256 * 1024 * 1024
+SEGMENT_BYTES = 64 * 1024 * 1024
 QUEUE_BYTES = 64 * 1024 * 1024
 COMMIT_BYTES = 16 * 1024 * 1024
 """A group commit takes no more than this, so that memory stays bounded and nobody waits long."""
 
 COMPRESS_EVERY_SECONDS = 5.0
+QUIET_SECONDS = 10.0
+"""So long nothing new: what the newest segment holds is compressed too."""
+
 POLL_SECONDS = 0.02
+OPEN_READERS = 8
+"""Segments kept open for reading: each costs a descriptor or three and a page cache, and there may be thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,13 @@ class Journal:
         segment_bytes: int = SEGMENT_BYTES,
         queue_bytes: int = QUEUE_BYTES,
         compress: bool = True,
+        quiet_seconds: float = QUIET_SECONDS,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.folder = folder
         self._queue_bytes = queue_bytes
         self._compress = compress
+        self._quiet_seconds = quiet_seconds
         self._clock_ns = clock_ns
         self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._queued = 0
@@ -81,6 +88,7 @@ class Journal:
         self._stopping = threading.Event()
         self._active = Active(folder, segment_bytes, clock_ns)
         self._readers: dict[tuple[Path, int], sqlite3.Connection] = {}
+        self._first_positions: dict[Path, int] = {}
         self.lost: dict[int, Finding] = {}
         """Damage met while reading, by first position; segments by their number below 0."""
         self._salvaged: tuple[Path, int, list[Sealed]] | None = None
@@ -122,7 +130,7 @@ class Journal:
             threading.Thread(target=self._compress_forever, name="journal-compressor", daemon=True).start()
 
     def _write_forever(self) -> None:
-        while (first := self._queue.get()) is not None:
+        while (first := self._next()) is not None:
             batch, last = self._gather(first)
             for pending in batch:
                 pending.done.set_running_or_notify_cancel()  # from here on it will be stored, whoever still waits
@@ -143,6 +151,14 @@ class Journal:
                         pending.done.set_result(mine)
             if last:
                 return
+
+    def _next(self) -> Pending | None:
+        """What to commit next; when nothing comes for a while, the segment is closed meanwhile."""
+        try:
+            return self._queue.get(timeout=self._quiet_seconds)
+        except queue.Empty:
+            self._active.close_quiet()
+            return self._queue.get()
 
     def _gather(self, first: Pending) -> tuple[list[Pending], bool]:
         """Everything that waits, up to a bound; and whether the end was asked for."""
@@ -239,10 +255,15 @@ class Journal:
         return files
 
     def _first_position(self, file: SegmentFile) -> int | None:
+        if file.path in self._first_positions:
+            return self._first_positions[file.path]
         try:
-            return segment.header(self._reader(file)).first_position
+            first = segment.header(self._reader(file)).first_position
         except sqlite3.DatabaseError:
             return None
+        if file.compressed:  # it never changes; an empty one may be made anew after a crash, with another start
+            self._first_positions[file.path] = first
+        return first
 
     def _rows(self, file: SegmentFile, after: int) -> Iterator[Sealed]:
         try:
@@ -269,10 +290,14 @@ class Journal:
             key = (file.path, file.path.stat().st_ino)  # a successor made before a crash may be made anew
         except FileNotFoundError as gone:
             raise sqlite3.OperationalError(str(gone)) from gone
-        if key not in self._readers:
-            for stale in [old for old in self._readers if old[0] == file.path or not old[0].exists()]:
-                self._readers.pop(stale).close()
-            self._readers[key] = segment.connect(file)
+        if key in self._readers:
+            self._readers[key] = self._readers.pop(key)  # the last used is the last to go
+            return self._readers[key]
+        for stale in [old for old in self._readers if old[0] == file.path or not old[0].exists()]:
+            self._readers.pop(stale).close()
+        while len(self._readers) >= OPEN_READERS:
+            self._readers.pop(next(iter(self._readers))).close()
+        self._readers[key] = segment.connect(file)
         return self._readers[key]
 
     def last_position(self) -> int:

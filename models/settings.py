@@ -43,16 +43,22 @@ class Settings(BaseModel):
     in_flight_bytes: int = Field(default=64 * MIB, gt=0)
     """Bytes of requests held in memory at once; past that senders get 503 and try again."""
 
+    max_blob_bytes: int = Field(default=256 * MIB, gt=0)
+    """Largest blob, in bytes; larger ones are refused with 413."""
+
+    blob_reserve_bytes: int = Field(default=512 * MIB, ge=0)
+    """Disk room that blobs leave to the journal, in bytes; when less is free they are refused with 507 until it is."""
+
     header_timeout_s: float = Field(default=10.0, gt=0)
     """Seconds a client may take to send its request headers."""
 
     body_timeout_s: float = Field(default=30.0, gt=0)
-    """Seconds a client may take to send its request body."""
+    """Seconds a client may take to send its request body; for a blob, each MiB of it."""
 
     drain_timeout_s: float = Field(default=8.0, gt=0)
     """Seconds that running requests get to finish after SIGTERM."""
 
-    segment_bytes: int = Field(default=256 * MIB, gt=0)
+    segment_bytes: int = Field(default=64 * MIB, gt=0)
     """Size at which a journal segment is closed and, soon after, compressed, in bytes."""
 
     dashboard: str = "127.0.0.1:8501"

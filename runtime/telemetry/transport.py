@@ -87,7 +87,7 @@ class HttpTransport:
         self._headers = {**endpoint.headers, "content-type": "application/x-protobuf"}
         if endpoint.compression == "gzip":
             self._headers["content-encoding"] = "gzip"
-        self._client = httpx.Client(timeout=endpoint.timeout_s, verify=_trust(endpoint))
+        self._client = httpx.Client(timeout=endpoint.timeout_s, verify=trust(endpoint))
 
     def send(self, kind: str, body: bytes) -> Answer:
         """See Transport."""
@@ -108,7 +108,8 @@ class HttpTransport:
         self._client.close()
 
 
-def _trust(endpoint: Endpoint) -> ssl.SSLContext:
+def trust(endpoint: Endpoint) -> ssl.SSLContext:
+    """Which certificates of a server are believed, and with which one we show ourselves."""
     try:
         context = ssl.create_default_context(cafile=endpoint.certificate)
         if endpoint.client_certificate is not None:

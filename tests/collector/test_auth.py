@@ -29,6 +29,9 @@ INGEST = (401, 401, 200, 403, 403, 200, 401, 401)
 READ = (401, 401, 403, 503, 403, 503, 401, 401)
 SQL = (401, 401, 403, 403, 503, 503, 401, 401)
 OPEN = (200,) * 8
+# An address that is no hash: 400 behind the door.
+BLOB_PUT = (401, 401, 400, 403, 403, 400, 401, 401)
+BLOB_GET = (401, 401, 403, 400, 403, 400, 401, 401)
 ROUTES: dict[tuple[str, str], tuple[bytes, tuple[int, ...]]] = {
     ("POST", "/v1/logs"): (b"{}", INGEST),
     ("POST", "/v1/traces"): (b"{}", INGEST),
@@ -37,6 +40,8 @@ ROUTES: dict[tuple[str, str], tuple[bytes, tuple[int, ...]]] = {
     ("POST", "/v1/query"): (QUERY, SQL),
     ("GET", "/v1/stream"): (b"", READ),
     ("GET", "/v1/index"): (b"", READ),
+    ("PUT", "/v1/blobs/{sha256}"): (b"x", BLOB_PUT),
+    ("GET", "/v1/blobs/{sha256}"): (b"", BLOB_GET),
     ("GET", "/livez"): (b"", OPEN),
     ("GET", "/readyz"): (b"", OPEN),
 }

@@ -15,6 +15,8 @@ import pytest
 
 from journal import Entry, Journal, Record
 from journal import segment as segments
+from journal.log import OPEN_READERS
+from models.errors import JournalUnwritable
 
 SMALL_SEGMENT = 40 * segments.PAGE_BYTES
 
@@ -75,6 +77,56 @@ def test_closed_segments_are_compressed_and_read_the_same(tmp_path: Path) -> Non
         assert journal.verify() == []
         assert len(plain_segments(tmp_path)) == 1
         assert sum(path.stat().st_size for path in tmp_path.glob("segment-*")) < size_before / 4
+
+
+def test_a_quiet_segment_is_closed_for_compression_unless_it_is_small(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=2 * SMALL_SEGMENT, compress=False, quiet_seconds=0.05) as journal:
+        journal.append(*entries(3, size=100))
+        time.sleep(0.3)
+        assert len(segments.listing(tmp_path)) == 1, "a trickle must not become a file each"
+        journal.append(*entries(10, size=50_000))
+        before = journal.read()
+        deadline = time.monotonic() + 10
+        while not journal.compress_closed(rest_per_work=0) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert [file.compressed for file in segments.listing(tmp_path)] == [True, False]
+        assert journal.append(*entries(1)) == [14]
+        assert journal.read()[:13] == before
+        assert journal.verify() == []
+
+
+def test_records_are_acknowledged_though_their_segment_cannot_be_closed(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=SMALL_SEGMENT, compress=False) as journal:
+        journal.append(*entries(1))
+        lock = tmp_path / "roll.lock"
+        lock.unlink()
+        lock.mkdir()  # from here on no segment can be closed, nor one opened
+        stored = journal.append(*entries(1, size=2 * SMALL_SEGMENT))
+        assert stored == [2]
+        with pytest.raises(JournalUnwritable):
+            journal.append(*entries(1))
+        lock.rmdir()
+        assert journal.append(*entries(1)) == [3]
+        assert [record.position for record in journal.read()] == [1, 2, 3]
+        assert len(segments.listing(tmp_path)) == 2
+        assert journal.verify() == []
+
+
+def test_many_segments_are_read_with_few_files_open(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=SMALL_SEGMENT, compress=False) as journal:
+        for _ in range(3 * OPEN_READERS):
+            journal.append(*entries(1, size=SMALL_SEGMENT))
+        journal.compress_closed(rest_per_work=0)
+        count = 3 * OPEN_READERS
+        for after in (0, count // 2, 1, count - 1):
+            assert [one.position for one in journal.read(after, max_bytes=10**9)] == list(range(after + 1, count + 1))
+        assert sum(total.records for total in journal.totals()) == count
+        assert open_below(tmp_path) < 2 * OPEN_READERS
+
+
+def open_below(folder: Path) -> int:
+    """Files in a folder that this process has open."""
+    return sum(link.resolve().is_relative_to(folder.resolve()) for link in Path("/proc/self/fd").iterdir())
 
 
 def test_a_reader_keeps_reading_while_segments_are_compressed_under_it(tmp_path: Path) -> None:
