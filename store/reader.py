@@ -93,12 +93,38 @@ class Reader:
         where = f" where {' and '.join(tests)}" if tests else ""
         return self.frame(f"select {', '.join(columns)} from session_events{where}").lazy()  # noqa: S608
 
+    def facts(self, session_id: str) -> pl.DataFrame:
+        """All events of a session in their order, each with the attributes of the record it was made from.
+
+        `views.facts.events_of` makes events of it, with the whole envelope as it was told.
+        """
+        span = self._session_range(session_id)
+        events = " and ".join([f"session_id = {database.quoted(session_id)}", *span])
+        records = " and ".join(["true", *(test.replace("timestamp", "time", 1) for test in span)])
+        return self.frame(
+            f"select e.*, r.attributes from (select * from session_events where {events}) as e "  # noqa: S608
+            f"left join (select record_id, attributes from records where {records}) as r "
+            "on e.record_id = r.record_id order by e.sequence nulls last, e.time_ns, e.event_id"
+        )
+
     def _session_range(self, session_id: str) -> list[str]:
+        """Tests that let the database skip what cannot be of the session.
+
+        The roll-up follows the rows with a little delay, so a session of late is not bounded upwards.
+        """
         found = self.sql(
-            "select epoch_us(first_time) as first, epoch_us(last_time) as last from session_rollup "  # noqa: S608
-            f"where session_id = {database.quoted(session_id)}"
+            "select epoch_us(first_time) as first, epoch_us(last_time) as last, "  # noqa: S608
+            "last_time < (now() at time zone 'UTC') - interval 10 minutes as over "
+            f"from session_rollup where session_id = {database.quoted(session_id)}"
         ).to_pylist()
-        return [f"timestamp between make_timestamp({row['first']}) and make_timestamp({row['last']})" for row in found]
+        return [
+            test
+            for row in found
+            for test in (
+                f"timestamp >= make_timestamp({row['first']})",
+                *([f"timestamp <= make_timestamp({row['last']})"] if row["over"] else []),
+            )
+        ]
 
     def status(self) -> Status:
         """What is loaded, and what had to be put aside."""
