@@ -1,0 +1,46 @@
+"""Model providers: whatever their wire looks like, the runtime reads one normalized stream."""
+
+from runtime.providers.opening import PROVIDERS, open_provider
+from runtime.providers.provider import (
+    Chunk,
+    FinishChunk,
+    LimitChunk,
+    Message,
+    ModelRequest,
+    Part,
+    Provider,
+    ProviderFailed,
+    ReasoningChunk,
+    ReasoningSummaryChunk,
+    SealedPart,
+    TextChunk,
+    TextPart,
+    ToolArgsChunk,
+    ToolCallChunk,
+    ToolCallPart,
+    ToolResultPart,
+    ToolSpec,
+)
+
+__all__ = [
+    "PROVIDERS",
+    "Chunk",
+    "FinishChunk",
+    "LimitChunk",
+    "Message",
+    "ModelRequest",
+    "Part",
+    "Provider",
+    "ProviderFailed",
+    "ReasoningChunk",
+    "ReasoningSummaryChunk",
+    "SealedPart",
+    "TextChunk",
+    "TextPart",
+    "ToolArgsChunk",
+    "ToolCallChunk",
+    "ToolCallPart",
+    "ToolResultPart",
+    "ToolSpec",
+    "open_provider",
+]
