@@ -92,8 +92,20 @@ class InvalidEvent(MalformedInput):
         super().__init__("; ".join(self.problems), source=event_type or "event without a type")
 
 
-class IllegalTransition(TachographError):
+class CommandRefused(TachographError):
+    """A command to the runtime that was not carried out; nothing was written. `status` is that of HTTP."""
+
+    kind: ClassVar[str] = "refused"
+    """What sort of thing is wrong, for programs."""
+
+    status: ClassVar[int] = 400
+
+
+class IllegalTransition(CommandRefused):
     """A lifecycle event that may not follow the present state; `allowed` lists the events that may."""
+
+    kind = "illegal_transition"
+    status = 409
 
     def __init__(self, state: str, event_type: str, allowed: Iterable[str]) -> None:
         self.state = state
@@ -172,3 +184,44 @@ class QueryLimit(QueryFailed):
     """A question took more time, memory or rows than it may."""
 
     exit_code = 8
+
+
+class InvalidCommand(CommandRefused):
+    """The command is not understood: a field is missing, of the wrong type or too large; `problems` names each."""
+
+    kind = "invalid"
+    exit_code = 2
+
+    def __init__(self, command: str, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(f"{command}: {'; '.join(self.problems)}", next_step="see `tachograph control --list`")
+
+
+class NotFound(CommandRefused):
+    """There is no such session, thread, turn, task or action."""
+
+    kind = "not_found"
+    status = 404
+
+    def __init__(self, what: str, name: str | None) -> None:
+        super().__init__(f"there is no {what} {name}" if name else f"there is no {what}")
+        self.what = what
+        self.name = name
+
+
+class Conflict(CommandRefused):
+    """The command does not fit the present state, or its key was used for something else."""
+
+    kind = "conflict"
+    status = 409
+
+
+class NotSupported(CommandRefused):
+    """The command has its place in the table, and this runtime does not carry it out yet."""
+
+    kind = "not_supported"
+    status = 501
+
+    def __init__(self, command: str) -> None:
+        super().__init__(f"{command} is not supported by this runtime yet")
+        self.command = command

@@ -1,7 +1,7 @@
 """Facts about limits on cost, quota, rate, budget and policy."""
 
 from models.payload import Payload
-from models.values import LimitState
+from models.values import Amount, LimitState
 
 
 class LimitChanged(LimitState, Payload, event_type="limit.changed"):
@@ -17,6 +17,9 @@ class LimitChanged(LimitState, Payload, event_type="limit.changed"):
 
     previous_maximum: float | None = None
     """How much might be used before, in `unit`."""
+
+    threshold: Amount | None = None
+    """Where the warning begins, in `unit`."""
 
     single_candidate_only: bool | None = None
     """Whether the limit leaves only one model to choose."""

@@ -1,16 +1,16 @@
-"""Costs equal those of the price table itself, and what it does not know stays unknown."""
+"""Whole frames are priced as the price table prices each call, and what it does not know stays unknown."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from random import Random
 
-import genai_prices
 import polars as pl
 import pytest
 from genai_prices import data_snapshot
 from genai_prices.types import ModelPrice, TieredPrices, TimeOfDateConstraint
 
-from ingest.pricing import TABLE_VERSION, USAGE, Priced, Usage, costs, match, price
+from ingest.pricing import costs
+from models.pricing import TABLE_VERSION, USAGE, Usage, match, price
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -20,42 +20,6 @@ def calls(*rows: tuple[str | None, str | None, int | None, int | None, int | Non
     types = {"provider": pl.String, "model": pl.String} | dict.fromkeys(USAGE[:4], pl.Int64)
     frame = pl.DataFrame(list(rows), schema={name: types[name] for name in names}, orient="row")
     return frame.with_columns(timestamp=NOON.replace(tzinfo=None), reasoning_tokens=pl.lit(None, pl.Int64))
-
-
-def test_a_call_costs_what_the_table_says() -> None:
-    usage = genai_prices.Usage(input_tokens=1300, cache_read_tokens=200, cache_write_tokens=100, output_tokens=50)
-    theirs = genai_prices.calc_price(
-        usage, "claude-sonnet-4-5", provider_id="anthropic", genai_request_timestamp=NOON
-    ).total_price
-    ours = price("anthropic", "claude-sonnet-4-5", Usage(1000, 200, 100, 50), NOON)
-    assert ours == Priced(float(theirs), "anthropic/claude-sonnet-4-5", TABLE_VERSION)
-
-
-def test_the_matched_entry_is_told_where_it_is_not_the_model_itself() -> None:
-    found = price("openai", "gpt-5.1-codex", Usage(10), NOON)
-    assert found is not None
-    assert found.entry == "openai/gpt-5.1"
-
-
-@pytest.mark.parametrize(
-    ("provider", "model"),
-    [("openai", "made-up-model"), ("ollama", "gpt-4o-mini"), (None, None), ("openai", None), ("openai", "")],
-)
-def test_what_the_table_does_not_know_has_no_price(provider: str | None, model: str | None) -> None:
-    assert price(provider, model, Usage(10), NOON) is None
-
-
-@pytest.mark.parametrize("provider", ["gcp.gemini", "gcp.gen_ai", "gcp.vertex_ai", "google"])
-def test_names_of_the_convention_are_understood(provider: str) -> None:
-    found = match(provider, "gemini-2.5-flash")
-    assert found is not None
-    assert found[0].id == "google"
-
-
-def test_a_framework_in_the_place_of_a_provider_does_not_hide_the_model() -> None:
-    found = match("strands-agents", "gpt-4o-mini")
-    assert found is not None
-    assert found[0].id == "openai"
 
 
 def test_a_model_priced_by_other_things_than_tokens_is_unknown_and_not_free() -> None:
