@@ -1,0 +1,1 @@
+"""Tasks: what each command does to them, as pure decisions on the state."""
