@@ -1,7 +1,6 @@
 """States of sessions on disk, so that a start need not fold a long journal; they save time and are never the truth."""
 
 import logging
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +24,8 @@ class CheckpointFiles:
         self._noted: dict[str, int] = {}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._under_way: Future[None] | None = None
-        self._lock = threading.Lock()
+        self.damaged: dict[str, str] = {}
+        """Sessions whose snapshot was of no use, and why; they were folded from the beginning."""
 
     def offer(self, state: State) -> None:
         """Write the state in the background if enough was added since the last time."""
@@ -36,7 +36,7 @@ class CheckpointFiles:
             self._noted[state.session_id] = state.sequence or 0
             self._under_way = self._pool.submit(self._write, state)
 
-    def load(self, session_id: str, last: int) -> State | None:
+    def load(self, session_id: str, last: int, *, whole: bool = True) -> State | None:
         """The newest state on disk that is not newer than the journal's last fact; None: fold from the beginning."""
         try:
             state = load(self._path(session_id).read_bytes())
@@ -44,8 +44,11 @@ class CheckpointFiles:
             return None
         except (OSError, ValueError, LookupError, TypeError) as problem:
             logger.warning("the checkpoint of session %s is not used: %s", session_id, problem)
+            self.damaged[session_id] = "its snapshot could not be read"
             return None
         if state.session_id != session_id or not 0 < (state.sequence or 0) <= last:
+            if (state.sequence or 0) > last and whole:
+                self.damaged[session_id] = "its snapshot was ahead of the facts"
             return None
         self._noted[session_id] = state.sequence or 0
         return state

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from models.event import Correlation
 from models.payloads.history import HistoryReconstructed
+from models.payloads.snapshot import SnapshotRepaired
 from runtime.kernel import Draft
 from runtime.tasks.recovery import after_restart
 from views.state import State
@@ -24,7 +25,7 @@ async def recover(runtime: Runtime) -> None:
         async with kernel.writing(session_id) as state:
             if not has_open_work(state):
                 continue
-            await kernel.commit(session_id, [_reconstructed(runtime, state)])
+            await kernel.commit(session_id, [*_repaired(runtime, session_id), _reconstructed(runtime, state)])
             rebuilt = kernel.state(session_id)
             tasks = after_restart(rebuilt, kernel.clock(), kernel.new_id, runtime.telemetry.runtime_id)
             await kernel.commit(session_id, tasks)
@@ -50,3 +51,11 @@ def _reconstructed(runtime: Runtime, state: State) -> Draft:
         status="degraded" if missing else "completed",
     )
     return Draft(payload, Correlation())
+
+
+def _repaired(runtime: Runtime, session_id: str) -> list[Draft]:
+    """The fact that a snapshot was wrong and was made again from the facts."""
+    reason = runtime.checkpoints.damaged.pop(session_id, None)
+    if reason is None:
+        return []
+    return [Draft(SnapshotRepaired(reason=reason, read_model="session_snapshot", degraded=False, status="completed"))]

@@ -94,8 +94,8 @@ class Runtime:
         )
         self.contents = Contents(folder)
         self.uploader = Uploader(self.contents, self.telemetry.settings)
-        self._checkpoints = CheckpointFiles(folder / "states")
-        self.kernel = Kernel(self.telemetry, self.contents, self._checkpoints)
+        self.checkpoints = CheckpointFiles(folder / "states")
+        self.kernel = Kernel(self.telemetry, self.contents, self.checkpoints)
         self.account = Account(self.kernel)
         self.tools = Tools(options.workspace, closed=(folder,))
         self.executors: dict[str, Executor] = {"tool": self.tools}
@@ -132,7 +132,7 @@ class Runtime:
             self._watch.cancel()
         await self.engine.stop()
         await self.connections.close()
-        self._checkpoints.close()
+        self.checkpoints.close()
         self.uploader.stop()
         self.contents.close()
         self.telemetry.close()
@@ -186,7 +186,7 @@ class Runtime:
         state = self.kernel.state(session_id)
         if number is None or number >= (state.sequence or 0):
             return state
-        state = self._checkpoints.load(session_id, number) or State.empty(session_id)
+        state = self.checkpoints.load(session_id, number, whole=False) or State.empty(session_id)
         for event in self.kernel.events(session_id, state.sequence or 0, number):
             state = apply(state, event)
         return state

@@ -23,7 +23,7 @@ Effect = Literal["writes", "reads"]
 class Asked(BaseModel):
     """What a command takes. Unknown fields are refused: a misspelt option must not be ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Mutation(Asked):
@@ -76,7 +76,7 @@ class Command:
         if len(text) > MAX_REQUEST_BYTES:
             raise InvalidCommand(self.name, [f"the request is larger than {MAX_REQUEST_BYTES} bytes"])
         try:
-            return self.asks.model_validate_json(text, strict=True)
+            return self.asks.model_validate_json(text)
         except ValidationError as error:
             lines = error.errors(include_url=False, include_input=False, include_context=False)
             faults = [".".join(str(part) for part in line["loc"]) + f": {line['msg']}" for line in lines]

@@ -6,6 +6,7 @@ from runtime.control import (  # noqa: F401 - each enters its commands
     limit_commands,
     places,
     read_commands,
+    record_commands,
     task_commands,
     turn_commands,
 )

@@ -135,7 +135,7 @@ async def cancel_task(runtime: Runtime, asked: PropagatedTask) -> TaskAnswer:
     """Cancel a task and, unless told otherwise, its parts: the wish is recorded first, then each end."""
     kernel = runtime.kernel
     wished = await _decided(runtime, "cancel_task", asked, lambda plan: decisions.request_cancel(plan, asked))
-    tasks = [*reversed(wished.also), asked.task_id]
+    tasks = [*wished.also, asked.task_id]
     await runtime.engine.stop_tasks(asked.session_id, tasks, asked.reason)
     async with kernel.writing(asked.session_id) as state:
         plan = _plan(runtime, state)

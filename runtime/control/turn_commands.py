@@ -14,7 +14,7 @@ from models.payloads.turn import TurnFailed, TurnSubmitted
 from models.payloads.turn_queue import QueueChanged
 from models.shape import JsonMap
 from models.values import QueuedTurn
-from runtime.control.command import Answer, Mutation, command
+from runtime.control.command import Answer, Asked, Mutation, command
 from runtime.kernel import Draft, Request
 from views.state import State
 
@@ -27,14 +27,14 @@ Id = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x
 MAX_QUEUED = 1_000
 
 
-class TextPart(Answer):
+class TextPart(Asked):
     """A piece of text of the input."""
 
     type: Literal["text"] = "text"
     text: str = Field(min_length=1, max_length=2_000_000)
 
 
-class TurnOptions(Answer):
+class TurnOptions(Asked):
     """How a turn is to be carried out; kept with the turn, so that it holds after a restart too."""
 
     model: str | None = Field(default=None, max_length=200)
@@ -368,6 +368,9 @@ async def _change_queue(runtime: Runtime, asked: QueueTarget, change: Literal["r
             drafts = [queue_change(change, thread_id, queue, turn.turn_id, asked.reason)]
             if change == "removed":
                 drafts.append(_removed(thread_id, turn.turn_id, asked.reason))
+                if not rest and state.queues[thread_id].resume_state == "held":
+                    # Nothing is left to hold back; what is submitted from now on waits for its turn only.
+                    drafts.append(queue_change("resumed", thread_id, (), status="active"))
             await kernel.commit(asked.session_id, drafts, request=request)
     names = tuple(one.queued_turn_id for one in queue if one.queued_turn_id is not None)
     return QueueAnswer(session_id=asked.session_id, thread_id=thread_id, queued_turn_ids=names)

@@ -17,6 +17,7 @@ from models.payloads.artifact import ArtifactChanged
 from models.payloads.permission import PermissionEvaluated, PermissionRequested, PermissionResolved
 from models.payloads.tool import ToolArgs, ToolFailed, ToolResult, ToolStarted
 from runtime.kernel import Draft
+from runtime.loop import task_wait
 from runtime.loop.action import Action
 from runtime.loop.permission import REFUSALS, Ruling, rule_on
 from runtime.loop.results import keep
@@ -212,15 +213,18 @@ class ToolCallRun:
         """Wait until the open action is decided, or its time is up; only `respond_action` decides."""
         kernel, session_id, action_id = self._work.runtime.kernel, self._work.session_id, decision_name(self._call_id)
         action = self._work.state.actions[action_id]
+        await task_wait.hold(self._work, action)
         left_s = None
         if action.expires_at is not None:
             left_s = max((action.expires_at - self._work.now).total_seconds(), 0.0)
         try:
             async with asyncio.timeout(left_s):
                 state = await kernel.until(session_id, lambda now: now.actions[action_id].status != "open")
-            return state.actions[action_id]
+            action = state.actions[action_id]
         except TimeoutError:
-            return await self._time_out(action)
+            action = await self._time_out(action)
+        await task_wait.release(self._work, action)
+        return action
 
     async def _time_out(self, action: ActionState) -> ActionState:
         kernel, session_id = self._work.runtime.kernel, self._work.session_id
