@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import hostile, ingest, rebuild, receiver, redaction
+from benchmarks import hostile, ingest, latency, peers, reads, rebuild, receiver, redaction, shapes
 
 MEASUREMENTS = {
     "receiver": receiver.main,
@@ -10,6 +10,10 @@ MEASUREMENTS = {
     "rebuild": rebuild.main,
     "redaction": redaction.main,
     "hostile": hostile.main,
+    "latency": latency.main,
+    "peers": peers.main,
+    "shapes": shapes.main,
+    "reads": reads.main,
 }
 
 if __name__ == "__main__":

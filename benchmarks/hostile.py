@@ -106,6 +106,8 @@ def main(rounds: int = ROUNDS) -> None:
                     with attack():
                         taken = sorted(latencies(address, number * 10 + at + 1))
                     found[name].append((statistics.median(taken), taken[int(len(taken) * 0.99)]))
+                told = "; ".join(f"{name} {figures[-1][1]:.1f} ms" for name, figures in found.items())
+                print(f"round {number + 1}, p99 among: {told}", flush=True)
             _report(found)
             print(f"the receiver's peak memory: {collector.peak_rss_mb():.0f} MB")
     finally:

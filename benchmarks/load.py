@@ -2,7 +2,9 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
+import orjson
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 SPANS_PER_TRACE = 50
@@ -21,38 +23,46 @@ task test text token tool trace turn type update user value verify view wait wri
 WORDS = tuple(VOCABULARY.split())
 
 
-def requests(spans: int, per_request: int, seed: int = 1) -> Iterator[bytes]:
-    """Encoded requests with `spans` spans in all, every id unique for the seed."""
+def requests(spans: int, per_request: int, seed: int = 1, start_ns: int = START_NS) -> Iterator[bytes]:
+    """Encoded requests with `spans` spans in all, one a millisecond from `start_ns`, every id unique for the seed."""
+    return (message.SerializeToString() for message in _messages(spans, per_request, seed, start_ns))
+
+
+def json_requests(spans: int, per_request: int, seed: int = 1, start_ns: int = START_NS) -> Iterator[bytes]:
+    """The same requests as OTLP/JSON, written as its specification and most clients do."""
+    return (orjson.dumps(_request_json(message)) for message in _messages(spans, per_request, seed, start_ns))
+
+
+def _messages(spans: int, per_request: int, seed: int, start_ns: int) -> Iterator[ExportTraceServiceRequest]:
     source = random.Random(seed)
-    texts = [" ".join(source.choices(WORDS, k=TEXT_CHARS // 5))[:TEXT_CHARS] for _ in range(512)]
     for first in range(0, spans, per_request):
-        yield _request(source, texts, seed, first, min(per_request, spans - first)).SerializeToString()
+        yield _request(source, seed, range(first, min(first + per_request, spans)), start_ns)
 
 
-def _request(source: random.Random, texts: list[str], seed: int, first: int, count: int) -> ExportTraceServiceRequest:
+def _request(source: random.Random, seed: int, numbers: range, start_ns: int) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     for key, value in (("service.name", "bench"), ("service.version", "1.0"), ("telemetry.sdk.language", "python")):
         resource.resource.attributes.add(key=key).value.string_value = value
     scope = resource.scope_spans.add()
     scope.scope.name = "benchmarks.load"
-    for number in range(first, first + count):
-        _span(scope.spans.add(), source, texts, seed, number)
+    for number in numbers:
+        _span(scope.spans.add(), source, seed, number, start_ns)
     return request
 
 
-def _span(span: object, source: random.Random, texts: list[str], seed: int, number: int) -> None:
+def _span(span: Any, source: random.Random, seed: int, number: int, start_ns: int) -> None:
     trace, place = divmod(number, SPANS_PER_TRACE)
-    start = START_NS + number * 1_000_000
-    span.trace_id = seed.to_bytes(8, "big") + (trace + 1).to_bytes(8, "big")  # type: ignore[attr-defined]
-    span.span_id = seed.to_bytes(3, "big") + (number + 1).to_bytes(5, "big")  # type: ignore[attr-defined]
+    start = start_ns + number * 1_000_000
+    span.trace_id = seed.to_bytes(8, "big") + (trace + 1).to_bytes(8, "big")
+    span.span_id = seed.to_bytes(3, "big") + (number + 1).to_bytes(5, "big")
     if place:
         root = trace * SPANS_PER_TRACE + 1
-        span.parent_span_id = seed.to_bytes(3, "big") + root.to_bytes(5, "big")  # type: ignore[attr-defined]
+        span.parent_span_id = seed.to_bytes(3, "big") + root.to_bytes(5, "big")
     model = source.choice(MODELS)
     operation = "chat" if place else "invoke_agent"  # a trace is one agent run with its model calls
-    span.name, span.kind = f"{operation} {model}", 3  # type: ignore[attr-defined]
-    span.start_time_unix_nano, span.end_time_unix_nano = start, start + source.randrange(10**7, 10**9)  # type: ignore[attr-defined]
+    span.name, span.kind = f"{operation} {model}", 3
+    span.start_time_unix_nano, span.end_time_unix_nano = start, start + source.randrange(10**7, 10**9)
     tokens = source.randrange(100, 4000)
     attributes: dict[str, str | int | float | bool] = {
         "gen_ai.operation.name": operation,
@@ -69,8 +79,8 @@ def _span(span: object, source: random.Random, texts: list[str], seed: int, numb
         "gen_ai.usage.output_tokens": source.randrange(10, 900),
         "gen_ai.usage.cache_read.input_tokens": tokens // 3,
         "gen_ai.response.finish_reasons": "stop",
-        "gen_ai.input.messages": source.choice(texts),
-        "gen_ai.output.messages": source.choice(texts),
+        "gen_ai.input.messages": _text(source),
+        "gen_ai.output.messages": _text(source),
         "server.address": "api.example.com",
         "server.port": 443,
         "gen_ai.agent.name": "bench-agent",
@@ -79,9 +89,50 @@ def _span(span: object, source: random.Random, texts: list[str], seed: int, numb
         "app.step": place,
     }
     for key, value in attributes.items():
-        _set(span.attributes.add(key=key).value, value)  # type: ignore[attr-defined]
+        _set(span.attributes.add(key=key).value, value)
 
 
-def _set(target: object, value: str | int | float | bool) -> None:
+def _text(source: random.Random) -> str:
+    """A text of its own for each span: repeated ones would compress as no real prompts do."""
+    return " ".join(source.choices(WORDS, k=TEXT_CHARS // 5))[:TEXT_CHARS]
+
+
+def _set(target: Any, value: str | int | float | bool) -> None:
     kinds = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
     setattr(target, kinds[type(value)], value)
+
+
+def _request_json(message: ExportTraceServiceRequest) -> dict[str, Any]:
+    (resource,) = message.resource_spans
+    (scope,) = resource.scope_spans
+    spans = {"scope": {"name": scope.scope.name}, "spans": [_span_json(span) for span in scope.spans]}
+    return {
+        "resourceSpans": [
+            {"resource": {"attributes": _attributes_json(resource.resource.attributes)}, "scopeSpans": [spans]}
+        ]
+    }
+
+
+def _span_json(span: Any) -> dict[str, Any]:
+    return {
+        "traceId": span.trace_id.hex(),
+        "spanId": span.span_id.hex(),
+        "parentSpanId": span.parent_span_id.hex(),
+        "name": span.name,
+        "kind": span.kind,
+        "startTimeUnixNano": str(span.start_time_unix_nano),
+        "endTimeUnixNano": str(span.end_time_unix_nano),
+        "attributes": _attributes_json(span.attributes),
+        "status": {},
+    }
+
+
+def _attributes_json(attributes: Any) -> list[dict[str, Any]]:
+    return [{"key": each.key, "value": _value_json(each.value)} for each in attributes]
+
+
+def _value_json(value: Any) -> dict[str, Any]:
+    kind = value.WhichOneof("value")
+    plain = getattr(value, kind)
+    first, second = kind.split("_")
+    return {first + second.capitalize(): str(plain) if kind == "int_value" else plain}

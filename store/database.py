@@ -1,6 +1,8 @@
 """Opening the DuckDB file: always hardened, whether we write or only read."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -50,6 +52,7 @@ def connect(
         mode = "read_only" if read_only else "recovery_mode 'no_wal_writes'"
         connection.execute(f"attach {quoted(str(path))} as {CATALOG} ({mode})")
         connection.execute("set enable_external_access = false")
+        connection.execute("set allowed_configs = ['max_vacuum_tasks']")  # for `merging`, and nothing else
         connection.execute("set lock_configuration = true")
         connection.execute(f"use {CATALOG}")
     except BaseException:
@@ -65,6 +68,27 @@ def cursor(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return other
 
 
+@contextmanager
+def registered(connection: duckdb.DuckDBPyConnection, **tables: object) -> Iterator[None]:
+    """Tables of this process as relations by these names.
+
+    In a transaction that an error ended even letting go of them fails; that must not hide the error.
+    """
+    for name, table in tables.items():
+        connection.register(name, table)
+    try:
+        yield
+    finally:
+        for name in tables:
+            with suppress(duckdb.TransactionException):
+                connection.unregister(name)
+
+
+def merging(connection: duckdb.DuckDBPyConnection, wanted: bool) -> None:
+    """Whether checkpoints merge small row groups and let go of deleted rows; see `Store.checkpoint`."""
+    connection.execute("reset max_vacuum_tasks" if wanted else "set max_vacuum_tasks = 0")
+
+
 def quoted(text: str) -> str:
     """A SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
@@ -73,6 +97,11 @@ def quoted(text: str) -> str:
 def without_paths(error: Exception) -> str:
     """What an error says, in one line and without the folders of this machine."""
     return re.sub(r"(?<![\w.])/(?:[^\s\"'/]+/)+", "", str(error)).replace("\n", " ").strip()
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether DuckDB had no memory left; a checkpoint says so in words only."""
+    return isinstance(error, duckdb.OutOfMemoryException) or "could not allocate block" in str(error)
 
 
 def shows_damage(error: Exception) -> bool:

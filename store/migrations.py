@@ -89,6 +89,10 @@ def install_relations(connection: duckdb.DuckDBPyConnection) -> bool:
         _install(connection, relation)
     connection.execute("delete from meta where key = 'relations'")
     connection.execute("insert into meta values ('relations', ?)", [digest])
+    connection.execute("""
+        insert into meta select 'rolled_up', cast(position as varchar) from progress
+        where not exists (select 1 from meta where key = 'rolled_up')
+    """)  # in a file the roll-ups are never behind
     connection.execute("commit")
     return True
 

@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from store import database
 from store.kinship import name_kin
 from store.windows import GAP_US, Window, windows, within
 from views.relations import relations, rollup
@@ -60,16 +61,20 @@ SKEW_US = 2 * 3_600_000_000
 
 
 def refresh(connection: duckdb.DuckDBPyConnection, records: pa.Table, events: pa.Table) -> None:
-    """Bring everything derived up to date with new rows, of which it takes `RECORD_KEYS` and `EVENT_KEYS`."""
-    connection.register("incoming_records", records)
-    connection.register("incoming_events", events)
-    try:
+    """Bring everything derived up to date with all new rows, of which it takes `RECORD_KEYS` and `EVENT_KEYS`."""
+    with database.registered(connection, incoming_records=records, incoming_events=events):
         name_traces(connection)
         name_kin(connection)
         recompute(connection, find_touched(connection))
-    finally:
-        connection.unregister("incoming_records")
-        connection.unregister("incoming_events")
+        connection.execute("""
+            update meta set value = cast(p.position as varchar) from progress as p
+            where meta.key = 'rolled_up' and meta.value <> '-1'
+        """)
+
+
+def note_incomplete(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let nobody rely on the sessions' times any more, because rows were stored that could not be rolled up."""
+    connection.execute("update meta set value = '-1' where key = 'rolled_up'")
 
 
 def name_traces(connection: duckdb.DuckDBPyConnection) -> None:

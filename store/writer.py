@@ -23,7 +23,9 @@ ROW_GROUP = 122_880
 """Rows of a DuckDB row group. A checkpoint of whole groups writes each once; of halves, twice."""
 
 CHECKPOINT_BYTES = 512 * 1024 * 1024
-"""What is not checkpointed lies in memory uncompressed, so large records bring the checkpoint forward."""
+CHECKPOINT_SHARE = 4
+"""What is not checkpointed lies in memory uncompressed, so large records bring the checkpoint forward: at so many
+bytes, or at a quarter of the memory that DuckDB may use."""
 
 
 DATA_ERRORS = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
@@ -79,6 +81,9 @@ class Store:
         self._written = True
         self._pending_rows = 0
         self._pending_bytes = 0
+        self._merging = True
+        """Whether checkpoints may merge small row groups: until that once needed more memory than there is."""
+
         self._stale: list[tuple[pa.Table, pl.DataFrame]] = []
         self._stale_since = 0.0
         self._refresh_cost_s = 0.0
@@ -86,6 +91,9 @@ class Store:
         """Why sessions do not show all rows, in words for `status`; None while they do."""
 
         self._connection = self._connect()
+        asked = "select parse_formatted_bytes(current_setting('memory_limit'))"
+        limit_bytes = int(self._connection.execute(asked).fetchall()[0][0])
+        self._checkpoint_bytes = min(CHECKPOINT_BYTES, limit_bytes // CHECKPOINT_SHARE)
 
     @classmethod
     def open(cls, home: Path, *, threads: int | None = None, memory_limit: str = database.MEMORY_LIMIT) -> Self:
@@ -126,6 +134,7 @@ class Store:
 
     def position(self) -> int:
         """The last journal record whose content is in the tables."""
+        self._roll_back()
         return int(self._connection.execute("select position from progress").fetchall()[0][0])
 
     @property
@@ -147,7 +156,7 @@ class Store:
         """
         frame = pl.DataFrame(pl.from_arrow(events)) if isinstance(events, pa.Table) else events
         connection = self._connection
-        connection.execute("begin")
+        self._begin()
         try:
             fresh = dedupe.only_new(connection, records, _with_signal(frame, records))
             self._insert(fresh, position, undecoded)
@@ -159,8 +168,11 @@ class Store:
         reached("store.committed")
         self._written = False
         self._note_pending(fresh)
-        if self._pending_rows >= ROW_GROUP or self._pending_bytes >= CHECKPOINT_BYTES:
-            self.checkpoint()
+        large = self._pending_bytes >= self._checkpoint_bytes
+        if large:
+            self._merging = False  # rows so large would be merged uncompressed, all of a group in memory
+        if large or self._pending_rows >= ROW_GROUP:
+            self._write(merging=self._merging)
         elif self._refresh_is_due():
             self.refresh()
         return Appended(fresh.records.num_rows, fresh.duplicates, fresh.events.height)
@@ -192,7 +204,7 @@ class Store:
         records = pa.concat_tables([records for records, _ in self._stale], promote_options="permissive")
         events = pl.concat([events for _, events in self._stale])
         started = time.monotonic()
-        self._connection.execute("begin")
+        self._begin()
         try:
             rollup.refresh(self._connection, records, events.to_arrow())
             self._connection.execute("commit")
@@ -200,6 +212,7 @@ class Store:
         except DATA_ERRORS as error:
             # The rows are stored; what a value does to the roll-up is told and must not stop the load.
             self._roll_back()
+            rollup.note_incomplete(self._connection)
             self.trouble = f"sessions are behind: {database.without_paths(error)}"
         except BaseException:
             self._roll_back()
@@ -209,16 +222,12 @@ class Store:
 
     def _insert(self, fresh: dedupe.Fresh, position: int, undecoded: Sequence[Undecoded]) -> None:
         connection = self._connection
-        connection.register("incoming_records", as_json(fresh.records, RECORDS))
-        connection.register("incoming_events", fresh.events)
-        try:
+        incoming = {"incoming_records": as_json(fresh.records, RECORDS), "incoming_events": fresh.events}
+        with database.registered(connection, **incoming):
             if fresh.records.num_rows or fresh.events.height:
                 _insert_rows(connection, "records", RECORDS)
                 _insert_rows(connection, "events", EVENTS)
                 _note_truncations(connection, fresh.records)
-        finally:
-            connection.unregister("incoming_records")
-            connection.unregister("incoming_events")
         if undecoded:
             _note_undecoded(connection, undecoded)
         connection.execute(
@@ -227,18 +236,44 @@ class Store:
             [position, fresh.records.num_rows, fresh.events.height, fresh.duplicates, len(undecoded)],
         )
 
+    def _begin(self) -> None:
+        self._roll_back()
+        self._connection.execute("begin")
+
     def _roll_back(self) -> None:
+        """End a failed transaction; also before the next, because without memory even that may have failed."""
         try:
             self._connection.execute("rollback")
         except duckdb.Error:
-            # The failure ended the transaction or the whole database instance; the first error says which.
+            # There is none, or the failure ended the whole database instance; the first error says so.
             return
 
     def checkpoint(self) -> None:
-        """Write everything to the file, with the roll-ups up to date."""
+        """Write everything to the file, with the roll-ups up to date, and tidy it.
+
+        Each checkpoint begins a row group, and DuckDB merges small ones when it writes the next, in memory and
+        uncompressed. With large rows that may be more than there is, and a checkpoint that fails takes all that it was
+        to write with it. So everything is written first; then a second one merges, with nothing to lose.
+        """
+        self._write(merging=False)
+        if self._merging:
+            self._connection.execute("update progress set position = position")  # else there is nothing to write
+            try:
+                self._write(merging=True)
+            except duckdb.Error as error:
+                if not database.lacks_memory(error):
+                    raise
+                self.reopen()
+
+    def _write(self, *, merging: bool) -> None:
         self.refresh()
         reached("store.checkpointing")
-        self._connection.execute(f"checkpoint {database.CATALOG}")
+        database.merging(self._connection, merging)
+        try:
+            self._connection.execute(f"checkpoint {database.CATALOG}")
+        except duckdb.Error as error:
+            self._merging = self._merging and not database.lacks_memory(error)
+            raise
         reached("store.checkpointed")
         self._written = True
         self._pending_rows = 0

@@ -16,6 +16,7 @@ from dashboard.notices import foreseen
 from dashboard.picture import activity_chart
 from dashboard.tables import height, open_session, session_table, styled
 from dashboard.wording import count, money, plural, short_count
+from store import Layout
 
 # How wide the bars of the activity are, by the time that they have to cover.
 STRETCHES = (
@@ -36,6 +37,7 @@ def page(home: Path) -> None:
     with foreseen("Ingest health"):
         found = health(home)
         health_strip(home)
+        put_aside(found, home)
         if found.unreadable:
             with foreseen("The index"):
                 recorded(home, found)
@@ -122,13 +124,6 @@ def troubles(found: Health, home: Path) -> None:
             icon=":material/healing:",
         )
         st.code("\n".join(found.damage), language=None, wrap_lines=True)
-    if found.quarantines:
-        st.warning(
-            f"{plural(len(found.quarantines), 'index file')} would not open and was put aside; the index was made "
-            "again from the journal.",
-            icon=":material/inventory_2:",
-        )
-        st.code("\n".join(found.quarantines), language=None, wrap_lines=True)
     if found.refusals:
         with st.expander(f"{plural(found.refused, 'request')} refused", icon=":material/block:"):
             rows = [refusal.model_dump() for refusal in found.refusals]
@@ -139,6 +134,19 @@ def troubles(found: Health, home: Path) -> None:
         with st.expander(escape(title), icon=":material/extension_off:"):
             st.dataframe(reading.undecoded(home), hide_index=True)
             st.caption("They stay in the journal; a later version that understands them will load them on a rebuild.")
+
+
+def put_aside(found: Health, home: Path) -> None:
+    """Damaged index files: what happened, that nothing is lost, and what to do; said until the files are removed."""
+    if not found.quarantines:
+        return
+    st.warning(
+        f"{plural(len(found.quarantines), 'index file')} had damage and was put aside. The index is made again from "
+        "the journal, so nothing that was recorded is lost. Damage like this mostly comes from the disk: check it, and "
+        "then remove the folder below; this notice goes away with it.",
+        icon=":material/inventory_2:",
+    )
+    st.code("\n".join([str(Layout(home).quarantine), *found.quarantines]), language=None, wrap_lines=True)
 
 
 def senders(home: Path) -> None:

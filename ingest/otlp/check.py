@@ -38,7 +38,8 @@ def check(
     rejections = Rejections(SIGNALS[signal].noun)
     if encoding == "protobuf":
         return _check_protobuf(signal, body, redactor, limits, rejections)
-    return _check_json(signal, body, redactor, limits, rejections)
+    with otlp_json.uncollected():
+        return _check_json(signal, body, redactor, limits, rejections)
 
 
 def _check_protobuf(

@@ -31,6 +31,8 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 _HEADS_KEPT = 4096
+_SHORT_CHARS = 48
+_SHORT_KEPT = 8192
 
 
 class BadValue(Exception):
@@ -136,6 +138,42 @@ class KeyValueEncoder(MessageEncoder):
         return head
 
 
+class AttributeListEncoder:
+    """Encodes a list of attributes. Most short texts and numbers recur from record to record: they are remembered."""
+
+    __slots__ = ("inner", "known", "name", "tag")
+
+    def __init__(self, field: FieldDescriptor, inner: KeyValueEncoder) -> None:
+        self.name, self.tag = field.name, tag_of(field)
+        self.inner = inner
+        self.known: dict[tuple[str, str, str], bytes] = {}
+        """By key, kind and value as sent: the field on the wire. Only of texts, because True, 1 and 1.0 are equal."""
+
+    def __call__(self, value: Any, depth: int) -> bytes:
+        """The field once for each attribute."""
+        if type(value) is not list:
+            raise BadValue(f"{self.name} must be a list")
+        parts, known = [], self.known
+        for entry in value:
+            if type(entry) is dict and len(entry) == 2:
+                key, inner = entry.get("key"), entry.get("value")
+                if type(key) is str and type(inner) is dict and len(inner) == 1:
+                    ((kind, plain),) = inner.items()
+                    if type(plain) is str and len(plain) <= _SHORT_CHARS:
+                        parts.append(known.get((key, kind, plain)) or self._remember((key, kind, plain), entry, depth))
+                        continue
+            parts.append(delimited(self.tag, self.inner(entry, depth + 1)))
+        return b"".join(parts)
+
+    def _remember(self, told: tuple[str, str, str], entry: Any, depth: int) -> bytes:
+        data = delimited(self.tag, self.inner(entry, depth + 1))
+        if len(told[0]) <= _SHORT_CHARS:
+            if len(self.known) >= _SHORT_KEPT:
+                self.known.clear()
+            self.known[told] = data
+        return data
+
+
 def check_depth(value: Any, depth: int) -> None:
     """Raise TooDeep for unknown fields too: they are kept, so they must be encodable again."""
     if depth > MAX_DEPTH:
@@ -167,6 +205,8 @@ def _build(descriptor: Descriptor, known: dict[str, MessageEncoder]) -> MessageE
 def _field(field: FieldDescriptor, known: dict[str, MessageEncoder]) -> FieldEncoder:
     if field.message_type is not None:
         inner = _build(field.message_type, known)
+        if field.is_repeated and isinstance(inner, KeyValueEncoder):
+            return AttributeListEncoder(field, inner)
         return _message_list(field, inner) if field.is_repeated else _message(field, inner)
     scalar = _scalar(field)
     if not field.is_repeated:

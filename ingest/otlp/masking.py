@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+import orjson
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -19,6 +20,7 @@ _WRAPPERS = frozenset(
     {"value", "values", "stringValue", "string_value", "arrayValue", "array_value", "kvlistValue", "kvlist_value"}
 )
 """Fields between an attribute's name and its text; any other field's own name may tell that its text is a secret."""
+_RECORDS = frozenset({"spans", "logRecords", "log_records", "metrics"})
 _IDS = frozenset({"trace_id", "span_id", "parent_span_id", "traceId", "spanId", "parentSpanId"})
 
 
@@ -89,12 +91,21 @@ def mask_json(value: Any, redactor: Redactor, found: Counter[str], name: str = "
     for field, inner in value.items():
         if field in _IDS:
             masked[field] = inner
+        elif field in _RECORDS and isinstance(inner, list):
+            masked[field] = [_mask_record(record, redactor, found, field) for record in inner]
         elif field in ("bytesValue", "bytes_value") and isinstance(inner, str):
             masked[field] = _masked_base64(inner, redactor, found, name)
         else:
             within = "" if field == "key" else name if field in _WRAPPERS else field
             masked[_masked(field, redactor, found)] = mask_json(inner, redactor, found, within)
     return masked
+
+
+def _mask_record(record: Any, redactor: Redactor, found: Counter[str], name: str) -> Any:
+    """A record of a JSON request; as in protobuf, only those are walked in which something is suspected."""
+    if isinstance(record, dict) and not redactor.suspects(orjson.dumps(record)):
+        return record
+    return mask_json(record, redactor, found, name)
 
 
 def _masked(text: str, redactor: Redactor, found: Counter[str], name: str = "") -> str:

@@ -16,6 +16,9 @@ from models.errors import TachographError
 from tests.collector.test_receiving import PROTOBUF
 
 SPANS = 8
+FILLINGS = (20, 20, 500, 500, 8_000, 25_000)
+"""Bytes of padding, twice in hex, in each span: requests of 1 to 400 KB."""
+
 BASE_NS = 1_790_000_000_000_000_000
 
 
@@ -23,7 +26,7 @@ def request(number: int) -> bytes:
     """A body that is made from its number, so that every span of it can be named again."""
     body = ExportTraceServiceRequest()
     scope = body.resource_spans.add().scope_spans.add()
-    filling = random.Random(number).randbytes(random.Random(number).choice((20, 500, 8_000))).hex()
+    filling = random.Random(number).randbytes(random.Random(number).choice(FILLINGS)).hex()
     for at in range(SPANS):
         span = scope.spans.add(
             name="chat m",

@@ -29,6 +29,8 @@ IN_FLIGHT_BYTES = 2_000_000
 OVERLOAD = 3
 RECEIVER_MB = 300
 DRAIN_SECONDS = 10
+LOADED_SECONDS = 240
+"""A minute of it is 16 GB of rows, because each span has the padding of its resource."""
 
 RESOURCE = Resource()
 RESOURCE.attributes.add(key="service.name").value.string_value = "flood"
@@ -109,7 +111,7 @@ class Flood:
 
 def stored(home: Path) -> set[str]:
     """The traces in the index, each with all its spans."""
-    with loaded(home, last_position(home)) as reader:
+    with loaded(home, last_position(home), LOADED_SECONDS) as reader:
         rows = reader.sql("select trace_id, count(*) as n from records group by 1").to_pylist()
     assert {row["n"] for row in rows} <= {SPANS, 1}
     return {row["trace_id"] for row in rows if row["n"] == SPANS}
@@ -131,12 +133,14 @@ def test_three_times_what_fits_is_refused_politely_and_nothing_accepted_is_lost(
             started = time.monotonic()
             assert client.post("/v1/traces", content=one_span(), headers=PROTOBUF).status_code == 200
             assert time.monotonic() - started < 5
+            recovered = time.monotonic() - started
         assert collector.pid() == pid, "it recovered by itself"
-        assert collector.peak_rss_mb() < RECEIVER_MB
+        peak_mb = collector.peak_rss_mb()
+        assert peak_mb < RECEIVER_MB
         found = stored(home)
+    print(f"{seconds} s: {dict(flood.answers)}; peak {peak_mb:.0f} MB; the next answer after {recovered:.2f} s")
     assert set(flood.answers) <= {"200", "503", "OK", "UNAVAILABLE"}, flood.answers
-    assert flood.answers["503"] + flood.answers["UNAVAILABLE"] > 0
-    assert flood.answers["200"] > 0
+    assert all(flood.answers[kind] > 0 for kind in ("200", "503", "OK", "UNAVAILABLE")), flood.answers
     assert found == traces(flood.accepted)
 
 
@@ -150,6 +154,7 @@ def test_ended_under_load_it_drains_in_time_and_keeps_all_it_accepted(tmp_path: 
         collector.process.send_signal(signal.SIGTERM)
         assert collector.process.wait(timeout=30) == 0
         took = time.monotonic() - started
+    print(f"drained in {took:.1f} s: {dict(flood.answers)}")
     assert took < DRAIN_SECONDS
     for pid in parts:
         with contextlib.suppress(ProcessLookupError):

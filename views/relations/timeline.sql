@@ -32,26 +32,43 @@
 --   span_id: The span of the work it belongs to.
 --   parent_span_id: That span's parent.
 --   record_id: The record it was made from.
-with clocked as (
+with carried as (
     select
-        e.*,
-        coalesce(e.time_ns, cast(epoch_us(e.timestamp) * 1000 as ubigint)) as order_ns
-    from session_events as e
-),
-
-carried as (
-    select
-        c.*,
+        e.session_id as session_id,
+        e.event_id as event_id,
+        e.type as type,
+        e.status as status,
+        e.timestamp as timestamp,
+        e.duration_ms as duration_ms,
+        e.sequence as sequence,
+        e.turn_id as turn_id,
+        e.task_id as task_id,
+        e.agent_name as agent_name,
+        e.model as model,
+        e.tool_name as tool_name,
+        e.uncached_input_tokens as uncached_input_tokens,
+        e.cache_read_tokens as cache_read_tokens,
+        e.cache_write_tokens as cache_write_tokens,
+        e.output_tokens as output_tokens,
+        e.reasoning_tokens as reasoning_tokens,
+        e.cost_usd as cost_usd,
+        e.cost_state as cost_state,
+        e.error as error,
+        e.trace_id as trace_id,
+        e.span_id as span_id,
+        e.parent_span_id as parent_span_id,
+        e.record_id as record_id,
+        coalesce(e.time_ns, cast(epoch_us(e.timestamp) * 1000 as ubigint)) as order_ns,
         coalesce(
-            c.sequence,
-            max(c.sequence) over (
-                partition by c.session_id
-                order by c.order_ns, c.event_id
+            e.sequence,
+            max(e.sequence) over (
+                partition by e.session_id
+                order by coalesce(e.time_ns, cast(epoch_us(e.timestamp) * 1000 as ubigint)), e.event_id
                 rows between unbounded preceding and current row
             ),
             -1
         ) as carried_sequence
-    from clocked as c
+    from session_events as e
 )
 
 select

@@ -9,8 +9,10 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ingest.otlp.check import check
+from ingest.otlp.json_fields import AttributeListEncoder, encoder
 from ingest.otlp.otlp_json import json_to_message
 from ingest.otlp.refusals import Undecodable
 from ingest.otlp.signals import SIGNALS, SignalName
@@ -87,6 +89,41 @@ def test_values_are_read_in_every_spelling(given_span: dict[str, Any], expected:
     assert check("traces", body, "json", None).body is body
     value = only_span(body).attributes[0].value
     assert value == type(value)(**expected)
+
+
+def test_a_value_that_came_before_is_not_mistaken_for_one_that_is_written_like_it() -> None:
+    values: list[dict[str, Any]] = [
+        {"stringValue": "1"},
+        {"intValue": "1"},
+        {"intValue": 1},
+        {"doubleValue": "1"},
+        {"stringValue": 1},
+        {"boolValue": True},
+    ]
+    first = [only_span(request_of(attribute(**value))).attributes[0].value for value in values]
+    again = [only_span(request_of(attribute(**value))).attributes[0].value for value in values]
+    told = [(value.WhichOneof("value"), getattr(value, value.WhichOneof("value"))) for value in first]
+    assert again == first
+    assert told == [
+        ("string_value", "1"),
+        ("int_value", 1),
+        ("int_value", 1),
+        ("double_value", 1.0),
+        ("string_value", "1"),
+        ("bool_value", True),
+    ]
+    for value in ({"intValue": True}, {"boolValue": 1}, {"boolValue": "1"}):
+        assert check("traces", request_of(attribute(**value)), "json", None).rejected == 1
+        assert check("traces", request_of(attribute(**value)), "json", None).rejected == 1
+
+
+def test_no_more_short_values_are_remembered_than_fit() -> None:
+    encode = encoder(Span.DESCRIPTOR).fields["attributes"]
+    assert isinstance(encode, AttributeListEncoder)
+    many = [{"key": "k", "value": {"stringValue": f"v{number}"}} for number in range(20_000)]
+    message = only_span(request_of(span(attributes=many)))
+    assert [each.value.string_value for each in message.attributes] == [each["value"]["stringValue"] for each in many]
+    assert 0 < len(encode.known) <= 8192
 
 
 @pytest.mark.parametrize(
