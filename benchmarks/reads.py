@@ -115,7 +115,7 @@ def _sessions(connection: duckdb.DuckDBPyConnection) -> list[dict[str, str]]:
 def measure(client: httpx.Client, connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[float, ...]]:
     """For each question and form: milliseconds of the answer, of the bare query and of the empty round trip."""
     sessions = _sessions(connection)
-    found = {}
+    found: dict[tuple[str, str], tuple[float, ...]] = {}
     for question in QUESTIONS:
         bare = median_ms([_bare(connection, question.bare.format(**one)) for one in sessions])
         for form in FORMATS:

@@ -66,7 +66,7 @@ def _http(address: str, headers: dict[str, str], path: str) -> Post:
 def _grpc(address: str, number: int) -> Post:
     # Channels with equal options share one connection.
     channel = grpc.insecure_channel(address, options=[("benchmark.connection", number)])
-    export = channel.unary_unary(EXPORT)
+    export = channel.unary_unary(EXPORT, request_serializer=None, response_deserializer=None)
 
     def post(body: bytes) -> bool:
         try:

@@ -17,6 +17,8 @@ from ingest.batch import Batch
 from ingest.dialects import translate
 from ingest.dialects.dialect import event_schema
 from ingest.event_lines import decode_lines
+from ingest.file_lines import KIND as FILE_KIND
+from ingest.file_lines import decode_packed
 from ingest.otlp.records import KIND_PREFIX, decode
 from journal import Journal, Record
 from models.errors import TachographError
@@ -95,15 +97,17 @@ def prepare(entries: Sequence[Record], after: int) -> Prepared:
 
 
 def _decoded(entries: Sequence[Record]) -> list[Batch]:
-    unknown = [entry for entry in entries if entry.kind != "events" and not entry.kind.startswith(KIND_PREFIX)]
-    if unknown:
-        raise ValueError(f"unknown kind {unknown[0].kind!r}")
-    lines = [
-        decode_lines(entry.body, journal_position=entry.position, received=_moment(entry))
-        for entry in entries
-        if entry.kind == "events"
-    ]
-    return [decode([entry for entry in entries if entry.kind != "events"]), *lines]
+    requests = [entry for entry in entries if entry.kind.startswith(KIND_PREFIX)]
+    others = [_lines(entry) for entry in entries if not entry.kind.startswith(KIND_PREFIX)]
+    return [decode(requests), *others]
+
+
+def _lines(entry: Record) -> Batch:
+    if entry.kind == "events":
+        return decode_lines(entry.body, journal_position=entry.position, received=_moment(entry))
+    if entry.kind == FILE_KIND:
+        return decode_packed(entry.body, entry.meta, journal_position=entry.position, received=_moment(entry))
+    raise ValueError(f"unknown kind {entry.kind!r}")
 
 
 def _translated(batch: Batch) -> tuple[pa.Table, pl.DataFrame]:

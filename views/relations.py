@@ -9,9 +9,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ORDER = (
     "session_events",
+    "call_sightings",
     "model_calls",
     "tool_calls",
     "turns",
+    "reconciliation",
     "sessions",
     "costs",
     "gaps",

@@ -1,7 +1,7 @@
 """What the conventions have in common: a span or log about a model call, a tool call or an agent's run."""
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 
 import polars as pl
 
@@ -80,6 +80,20 @@ class Reading:
     tool_call_id: pl.Expr
     tool_type: pl.Expr
     agent_name: pl.Expr
+    includes_cache: pl.Expr = field(default_factory=partial(pl.lit, None, pl.String))
+    """`true` or `false` where it is known of the sender; otherwise it is found out from the counts."""
+
+    took_ms: pl.Expr = field(default_factory=partial(pl.lit, None, pl.Float64))
+    """How long the work took, as the sender says it; a span's own times otherwise."""
+
+    turn_id: pl.Expr = field(default_factory=partial(pl.lit, None, pl.String))
+    subagent_id: pl.Expr = field(default_factory=partial(pl.lit, None, pl.String))
+    message: pl.Expr = field(default_factory=partial(pl.col, "status_message"))
+    """What a failure says of itself."""
+
+    http_status: pl.Expr = field(default_factory=partial(pl.lit, None, pl.Int64))
+    attempt: pl.Expr = field(default_factory=partial(pl.lit, None, pl.Int64))
+    """Which try of the same call it is, the first being 1."""
 
 
 def read(records: pl.LazyFrame, found: Reading) -> pl.LazyFrame:
@@ -98,11 +112,11 @@ def _named(records: pl.LazyFrame, found: Reading) -> pl.LazyFrame:
     others = {f"_{name}": getattr(found, name) for name in Reading.__dataclass_fields__ if name != "tokens"}
     return (
         records.with_columns(**counts, **others)
-        .with_columns(_includes=_COUNTED.includes_cache())
+        .with_columns(_includes=pl.coalesce("_includes_cache", _COUNTED.includes_cache()))
         .with_columns(
             _uncached=_COUNTED.uncached(pl.col("_includes")),
             _error=pl.when(pl.col("_failed")).then(pl.coalesce("_error", exception_type(pl.col("_failed")))),
-            _duration=duration_ms(),
+            _duration=pl.coalesce(pl.when(pl.col("_took_ms") >= 0).then("_took_ms"), duration_ms()),
             _status=_status(),
         )
         .with_columns(_usage=_usage())
@@ -130,6 +144,8 @@ def _events(named: pl.LazyFrame) -> pl.LazyFrame:
         at_start=_SILENT,
         type=_type(),
         status=pl.col("_status"),
+        turn_id=pl.col("_turn_id"),
+        subagent_id=pl.col("_subagent_id"),
         model_request_id=_of_model("_response_id"),
         tool_call_id=_of_tool("_tool_call_id"),
         agent_name=pl.col("_agent_name"),
@@ -205,5 +221,7 @@ def _payload() -> pl.Expr:
         title=pl.when(_IS_RUN).then(pl.coalesce("_agent_name", "name")),
         duration_ms=pl.when(~_SILENT).then(pl.col("_duration")),
         failure_category=pl.col("_error"),
-        message=pl.when(_FAILED).then(pl.col("status_message").str.head(MESSAGE_CHARS)),
+        message=pl.when(_FAILED).then(pl.col("_message").str.head(MESSAGE_CHARS)),
+        http_status=pl.when(_IS_MODEL & _FAILED).then(pl.col("_http_status")),
+        attempt_index=_of_model("_attempt"),
     )

@@ -13,11 +13,33 @@ from ingest.batch import Batch, Dtype
 from ingest.dialects.expressions import SESSION_KEYS, Wanted, session_key
 from store.schema import EVENTS, RECORDS, arrow_schema
 
-PRIORITY = ("agent_runtime", "openinference", "gen_ai")
+PRIORITY = (
+    "agent_runtime",
+    "transcript_claude_code",
+    "transcript_codex",
+    "transcript_gemini",
+    "transcript_inspect",
+    "transcript_swe_agent",
+    "transcript_langfuse",
+    "transcript_agent_runner",
+    "claude_code",
+    "codex",
+    "gemini_cli",
+    "google_adk",
+    "agent_framework",
+    "litellm",
+    "traceloop",
+    "openinference",
+    "gen_ai",
+)
 """Who is asked first whether a record is its own: our own form, then clients, then conventions.
 
 A client's dialect belongs between our own and the conventions, which claim anything that carries their attributes.
 """
+
+
+OWN_COLUMNS = frozenset(column.name for column in RECORDS)
+"""An attribute of such a name cannot be asked for: it would hide the record's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +77,8 @@ class Dialect:
             raise TypeError(f"dialect {name!r} has no place in PRIORITY")
         if name in Dialect.registry:
             raise TypeError(f"dialect {name!r} is declared twice")
+        if hidden := OWN_COLUMNS & cls.wants.keys():
+            raise TypeError(f"dialect {name!r} wants attributes named like columns of records: {sorted(hidden)}")
         cls.name = name
         Dialect.registry[name] = cls
 
@@ -85,8 +109,7 @@ def translate(batch: Batch) -> Translated:
 
 def _without_absent(frame: pl.DataFrame) -> pl.DataFrame:
     """Leave out attributes that no record of the batch has; `expressions` reads them as NULL."""
-    own = {column.name for column in RECORDS}
-    return frame.select(one for one in frame.get_columns() if one.name in own or one.null_count() < len(one))
+    return frame.select(one for one in frame.get_columns() if one.name in OWN_COLUMNS or one.null_count() < len(one))
 
 
 @cache

@@ -10,7 +10,16 @@ from ingest.batch import Dtype
 
 Wanted = Mapping[str, Dtype]
 
-SESSION_KEYS = ("agent_runtime.session_id", "gen_ai.conversation.id", "session.id", "conversation.id")
+SESSION_KEYS = (
+    "agent_runtime.session_id",
+    "gen_ai.conversation.id",
+    "session.id",
+    "conversation.id",
+    "gcp.vertex.agent.session_id",
+    "traceloop.association.properties.session_id",
+    "metadata.session_id",
+    "langfuse.session.id",
+)
 """Attributes that name a session, the most specific first."""
 
 JSON_MARK = "json:"

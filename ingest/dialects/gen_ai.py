@@ -4,9 +4,12 @@ from functools import cache
 
 import polars as pl
 
+from ingest.batch import Dtype
+from ingest.dialects import asked
 from ingest.dialects.calls import Reading, Tokens, read
 from ingest.dialects.dialect import Dialect
 from ingest.dialects.expressions import attribute, count, first, measure, one_of, said, sent
+from ingest.dialects.facts import together
 
 MODEL_OPERATIONS = frozenset(
     {"chat", "generate_content", "text_completion", "completion", "embeddings", "embedding", "fetch_response"}
@@ -102,25 +105,35 @@ FIRST_TOKEN_MS = "gen_ai.server.time_to_first_token"  # noqa: S105 - an attribut
 """As a metric in seconds; on spans only Strands sends it, in milliseconds."""
 
 
+WANTS: dict[str, Dtype] = (
+    asked.WANTS
+    | dict.fromkeys(TEXTS, pl.String)
+    | dict.fromkeys(COUNTS, pl.Int64)
+    | dict.fromkeys((*COST, FIRST_CHUNK_S, FIRST_TOKEN_MS), pl.Float64)
+)
+
+
 class GenAi(Dialect, name="gen_ai"):
     """Any sender that follows the GenAI convention, whatever version of it."""
 
-    wants = (
-        dict.fromkeys(TEXTS, pl.String)
-        | dict.fromkeys(COUNTS, pl.Int64)
-        | dict.fromkeys((*COST, FIRST_CHUNK_S, FIRST_TOKEN_MS), pl.Float64)
-    )
+    wants = WANTS
     claims = ((pl.col("signal") == "log") & pl.col("name").str.starts_with("gen_ai.").fill_null(False)) | (
         (pl.col("signal") == "span") & sent(*MARKS)
     )
 
     def events(self, records: pl.LazyFrame) -> pl.LazyFrame:
         """Model calls, tool calls and agent runs."""
-        return read(records, _reading())
+        return spoken(records, reading())
+
+
+def spoken(records: pl.LazyFrame, found: Reading) -> pl.LazyFrame:
+    """The events of records in this convention: what the reading finds, and the tools that answers ask for."""
+    return together([read(records, found), asked.asked(records, found.kind == "model")])
 
 
 @cache
-def _reading() -> Reading:
+def reading() -> Reading:
+    """What the convention's attributes say, for every sender that uses them."""
     tokens = Tokens(
         count(*INPUT), count(*OUTPUT), count(*CACHE_READ), count(*CACHE_WRITE), count(*REASONING), count(*TOTAL)
     )

@@ -4,9 +4,11 @@ from functools import cache
 
 import polars as pl
 
+from ingest.dialects import asked
 from ingest.dialects.calls import Reading, Tokens, read
 from ingest.dialects.dialect import Dialect
 from ingest.dialects.expressions import attribute, count, first, measure, said, sent
+from ingest.dialects.facts import together
 
 KIND = "openinference.span.kind"
 EVENT_KINDS = {"LLM": "model", "EMBEDDING": "model", "TOOL": "tool"}
@@ -45,7 +47,8 @@ class OpenInference(Dialect, name="openinference"):
     """Any sender whose spans declare an OpenInference kind."""
 
     wants = (
-        dict.fromkeys(TEXTS, pl.String)
+        asked.WANTS
+        | dict.fromkeys(TEXTS, pl.String)
         | dict.fromkeys((INPUT, OUTPUT, TOTAL, *CACHE_READ, CACHE_WRITE, REASONING), pl.Int64)
         | {COST: pl.Float64}
     )
@@ -53,7 +56,8 @@ class OpenInference(Dialect, name="openinference"):
 
     def events(self, records: pl.LazyFrame) -> pl.LazyFrame:
         """Model calls, tool calls and steps of runs."""
-        return read(records, _reading())
+        found = _reading()
+        return together([read(records, found), asked.asked(records, found.kind == "model")])
 
 
 @cache

@@ -24,7 +24,7 @@ class OtlpJson(Importer, name="OTLP JSON"):
         """By the first key, which says the signal."""
         return head.lstrip()[:1] == b"{" and KEY.search(head) is not None
 
-    def read(self, path: Path, content: io.BufferedIOBase) -> Iterator[Piece | Problem]:
+    def read(self, path: Path, content: io.BufferedIOBase, *, after: int = 0) -> Iterator[Piece | Problem]:
         """A request a line; a file whose first line is not a whole request is one request."""
         whole = content.read(MAX_FILE_BYTES + 1)
         if len(whole) <= MAX_FILE_BYTES and not _is_lines(whole):
@@ -32,7 +32,9 @@ class OtlpJson(Importer, name="OTLP JSON"):
             return
         rest = io.BufferedReader(_Joined(whole, content))
         for line in numbered_lines(rest, path):
-            yield line if isinstance(line, Problem) else self._piece(path, *line)
+            taken = line if isinstance(line, Problem) else self._piece(path, line.number, line.text)
+            if (taken.line if isinstance(taken, Problem) else taken.lines[0]) > after:
+                yield taken
 
     def _piece(self, path: Path, number: int, body: bytes) -> Piece | Problem:
         match = KEY.search(body)
@@ -80,7 +82,7 @@ class OtlpProtobuf(Importer, name="OTLP protobuf"):
             path.name.removesuffix(".gz").removesuffix(".zst").endswith((".pb", ".binpb", ".bin")) and head[:1] == b"\n"
         )
 
-    def read(self, path: Path, content: io.BufferedIOBase) -> Iterator[Piece | Problem]:
+    def read(self, path: Path, content: io.BufferedIOBase, *, after: int = 0) -> Iterator[Piece | Problem]:
         """The whole file."""
         named = NAMED.findall(path.name) or NAMED.findall(path.parent.name)
         if not named:

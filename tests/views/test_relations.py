@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from store import Store
-from store.rollup import CALL_COLUMNS
+from store.rollup import CALL_COLUMNS, note_incomplete
 from tests.store.frames import event, events, record, records, spans
 from views import relations as module
 from views.relations import ORDER, relations, rollup
@@ -294,3 +294,33 @@ def test_a_session_is_complete_whatever_else_is_stored(store: Store) -> None:
     store.append(*spans(2000, session="noise"), position=1)
     put(store, call("mine", 1, "zz", session_id="mine", trace_id="zz"))
     assert ask(store, "select session_id, model_calls from sessions order by 1") == [("mine", 1), ("noise", 1800)]
+
+
+def test_events_show_at_once_and_once_before_and_after_their_session_is_rolled_up(store: Store) -> None:
+    count = "select count(*), count(distinct event_id) from session_events where session_id = 's'"
+
+    def told(position: int, *seconds: float) -> None:
+        made = [call(f"{position}-{at}", at, f"{position}-{at}", journal_position=position) for at in seconds]
+        seen = [record(one["record_id"], journal_position=position, dialect="gen_ai") for one in made]
+        store.append(records(*seen), events(*made), position)
+
+    told(1, 10.0, 20.0)
+    assert ask(store, count) == [(2, 2)]
+    store.refresh()
+    assert ask(store, count) == [(2, 2)]
+    told(2, 15.0, 5.0, 30.0)  # within the session's times as rolled up, before and after them
+    assert ask(store, count) == [(5, 5)]
+    store.refresh()
+    assert ask(store, count) == [(5, 5)]
+
+
+def test_events_that_could_not_be_rolled_up_still_show_in_their_session(store: Store) -> None:
+    put(store, call("c", 1, "a"))
+    with store.cursor() as cursor:
+        note_incomplete(cursor)
+        cursor.execute("delete from session_rollup")
+    put(store, call("d", 2, "b", session_id="other"))
+    assert ask(store, "select session_id, count(*) from timeline group by session_id order by 1") == [
+        ("other", 1),
+        ("s", 1),
+    ]

@@ -1,8 +1,10 @@
 -- model_calls: One row per model call, however often it was seen.
 -- Grain: session_id, call_id.
 -- A call may be seen as a span, as log events and by two instrumentations, one inside the other. Sightings are joined by
--- recorded ids only (request or response id, span, parent span; see `call_links`), never by time. A parent that repeats
--- the totals of calls below it is listed as a sighting and not counted.
+-- recorded ids (request or response id, span, parent span; see `call_links`), or, where a client gives its two streams no
+-- common id, by the usage that both record; never by time. A parent that repeats the totals of calls
+-- below it is listed as a sighting and not counted. Each sighting's own numbers are in `call_sightings`, which also says
+-- which one is taken; they are never averaged.
 -- Columns:
 --   session_id: The session.
 --   call_id: Stable id of the call: its request or response id, else its span, else its event.
@@ -10,6 +12,7 @@
 --   task_id: The task it belongs to.
 --   run_id: The run it belongs to.
 --   agent_name: The agent that called.
+--   subagent_id: The child agent that called, as its client names it; NULL for the main agent or where not told.
 --   provider: Model provider.
 --   model: Model that answered, else the one asked for.
 --   status: `completed`, `failed`, or `unknown` when no end was recorded.
@@ -46,6 +49,7 @@ with sightings as (
         e.task_id as task_id,
         e.run_id as run_id,
         e.agent_name as agent_name,
+        e.subagent_id as subagent_id,
         e.provider as provider,
         e.model as model,
         e.error as error,
@@ -61,9 +65,11 @@ with sightings as (
         e.price_version as price_version,
         e.trace_id as trace_id,
         e.span_id as span_id,
-        case when coalesce(l.counts, true) then 0 else 64 end
-        + case when e.output_tokens is null and e.uncached_input_tokens is null then 32 else 0 end
-        + case e.cost_state when 'reported' then 0 when 'priced' then 8 else 16 end
+        case when coalesce(l.counts, true) then 0 else 256 end
+        + case when e.output_tokens is null and e.uncached_input_tokens is null then 128 else 0 end
+        + case e.cost_state when 'reported' then 0 when 'priced' then 32 else 64 end
+        + case when e.cache_read_tokens is null then 16 else 0 end
+        + case when e.cache_write_tokens is null then 8 else 0 end
         + case when e.reasoning_tokens is null then 4 else 0 end
         + case when e.signal = 'span' then 0 else 2 end
         + case when e.type = 'model.requested' then 1 else 0 end as poverty
@@ -75,7 +81,10 @@ with sightings as (
 ranked as (
     select
         s.*,
-        row_number() over (partition by s.session_id, s.call_id order by s.poverty, s.event_id) as place
+        -- Of an answer that was written down while it came, the sighting with the most output is the whole one.
+        row_number() over (
+            partition by s.session_id, s.call_id order by s.poverty, coalesce(s.output_tokens, -1) desc, s.event_id
+        ) as place
     from sightings as s
     where s.call_id <> ''
 )
@@ -87,6 +96,7 @@ select
     coalesce(max(case when place = 1 then task_id end), max(task_id)) as task_id,
     coalesce(max(case when place = 1 then run_id end), max(run_id)) as run_id,
     coalesce(max(case when place = 1 then agent_name end), max(agent_name)) as agent_name,
+    max(subagent_id) as subagent_id,
     coalesce(max(case when place = 1 then provider end), max(provider)) as provider,
     coalesce(max(case when place = 1 then model end), max(model)) as model,
     case

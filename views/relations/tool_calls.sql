@@ -1,6 +1,8 @@
 -- tool_calls: One row per tool call, however often it was seen.
 -- Grain: session_id, call_id.
--- Sightings are joined by recorded ids only: the tool call id, the span, a parent span of the same tool (see `call_links`).
+-- Sightings are joined by recorded ids: the tool call id, the span, a parent span of the same tool (see `call_links`); where
+-- a client gives its two streams no common id, the n-th call of a tool in one is the n-th in the other. A call that a model
+-- asked for and that nobody tells of running is a call of status `unknown`.
 -- Columns:
 --   session_id: The session.
 --   call_id: Stable id of the call: the tool call id, else its span, else its event.
@@ -8,6 +10,7 @@
 --   task_id: The task it belongs to.
 --   run_id: The run it belongs to.
 --   agent_name: The agent that called.
+--   subagent_id: The child agent that called, as its client names it; NULL for the main agent or where not told.
 --   tool_name: The tool.
 --   status: `completed`, `failed`, or `unknown` when no end was recorded.
 --   error: Error type of a failed call.
@@ -33,6 +36,7 @@ with sightings as (
         e.task_id as task_id,
         e.run_id as run_id,
         e.agent_name as agent_name,
+        e.subagent_id as subagent_id,
         e.tool_name as tool_name,
         e.error as error,
         e.duration_ms as duration_ms,
@@ -51,6 +55,7 @@ select
     max(task_id) as task_id,
     max(run_id) as run_id,
     max(agent_name) as agent_name,
+    max(subagent_id) as subagent_id,
     max(tool_name) as tool_name,
     case
         when max(case when type = 'tool.failed' then 1 else 0 end) = 1 then 'failed'

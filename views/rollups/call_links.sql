@@ -1,14 +1,17 @@
 -- Which call each model or tool event shows, where its own ids do not already say so.
 -- Reads `tangled_events`; gives the rows of `call_links` for the tangled sessions.
 -- The relations take an event's call to be its request id (tool call id), else, for a span, the span, else the event.
--- This finds the events for which that is wrong: logs inside a call's span, spans inside spans, requests told twice.
+-- This finds the events for which that is wrong: logs inside a call's span, spans inside spans, requests told twice, and
+-- calls that a client tells in two ways without a common id.
 with recursive told as (
     select
         session_id as session_id,
         event_id as event_id,
         type as type,
         split_part(type, '.', 1) as family,
-        signal as signal,
+        -- What a model asks for is told on the model's span and is no span of the tool.
+        case when type = 'tool.args' then 'asked' else signal end as signal,
+        signal as sent_as,
         dialect as dialect,
         trace_id as trace_id,
         span_id as span_id,
@@ -17,6 +20,14 @@ with recursive told as (
         case when split_part(type, '.', 1) = 'tool' then coalesce(tool_name, '') else '' end as tool_name,
         type in ('model.requested', 'tool.started', 'tool.args', 'tool.progress') as opens,
         (output_tokens is not null or uncached_input_tokens is not null) as has_tokens,
+        case
+            when split_part(type, '.', 1) = 'tool' then tool_name
+            when output_tokens is not null or uncached_input_tokens is not null
+                then
+                    coalesce(uncached_input_tokens, 0) + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0)
+                    || ' in, ' || coalesce(output_tokens, 0) || ' out'
+            when type = 'model.failed' then 'failed'
+        end as mark,
         epoch_us(timestamp) as end_us,
         epoch_us(timestamp)
         - coalesce(cast(case when duration_ms between 0 and 1e12 then duration_ms * 1000 end as bigint), 0) as start_us
@@ -52,7 +63,7 @@ reused as (
 
 sightings as (
     select
-        t.* exclude (told_id, start_us, end_us),
+        t.* exclude (told_id, start_us),
         t.told_id as sent_id,
         case when r.told_id is null or t.family <> 'model' then t.told_id end as told_id
     from told as t
@@ -231,14 +242,21 @@ placed as (
         s.dialect as dialect,
         s.opens as opens,
         s.signal as signal,
+        s.mark as mark,
+        s.end_us as end_us,
+        s.told_id as told_id,
         coalesce(
             s.sent_id,
-            case when s.signal = 'span' then 'span:' || s.span_id end,
+            case when s.sent_as = 'span' then 'span:' || s.span_id end,
             s.event_id
         ) as own_id,
         case
             when s.family = 'tool' and s.told_id is not null and s.signal <> 'span' then coalesce(a.call_id, s.told_id)
-            else coalesce(c.call_id, a.call_id, case when s.told_id is null and s.sent_id is not null then s.event_id end)
+            else coalesce(
+                c.call_id,
+                a.call_id,
+                case when s.told_id is null and (s.sent_id is not null or s.signal = 'asked') then s.event_id end
+            )
         end as call_id,
         coalesce(c.counts, true) as counts,
         s.told_id is null and c.call_id is null and s.signal <> 'span' as bare
@@ -254,16 +272,95 @@ answered as (
     select distinct session_id as session_id, family as family, dialect as dialect
     from placed
     where bare and not opens
+),
+
+settled as (
+    select
+        p.session_id as session_id,
+        p.event_id as event_id,
+        p.family as family,
+        p.own_id as own_id,
+        p.counts as counts,
+        case when p.bare and p.opens and w.session_id is not null then '' else coalesce(p.call_id, p.own_id) end as call_id,
+        p.told_id is not null as named,
+        p.mark as mark,
+        p.end_us as end_us,
+        case when p.signal in ('span', 'asked') then p.signal else p.signal || ' ' || coalesce(p.dialect, '') end as stream,
+        p.counts and (not p.opens or p.signal = 'asked') and p.mark is not null as marked
+    from placed as p
+    left join answered as w
+        on w.session_id = p.session_id and w.family = p.family and w.dialect is not distinct from p.dialect
+),
+
+-- A client may tell its calls in two streams (spans, logs, a file's lines; tools also as asked for by the model) that have
+-- no id in common. What both record of a call is the usage (the tool's name): the n-th call of a usage in one stream is
+-- the n-th of that usage in the other. Equal calls are interchangeable, so no sum depends on which is taken for which.
+streams as (
+    select
+        session_id as session_id,
+        family as family,
+        call_id as call_id,
+        stream as stream,
+        max(mark) as mark,
+        min(end_us) as end_us
+    from settled
+    where marked and call_id <> ''
+    group by session_id, family, call_id, stream
+),
+
+known as (
+    select
+        s.session_id as session_id,
+        s.family as family,
+        s.call_id as call_id,
+        max(case when s.named then 1 else 0 end) as named,
+        count(distinct case when s.marked then s.stream end) as streams
+    from settled as s
+    group by s.session_id, s.family, s.call_id
+),
+
+counted as (
+    select
+        s.session_id as session_id,
+        s.family as family,
+        s.call_id as call_id,
+        s.stream as stream,
+        s.mark as mark,
+        k.named as named,
+        k.streams as streams,
+        row_number() over (
+            partition by s.session_id, s.family, s.stream, s.mark
+            order by k.streams desc, s.end_us, s.call_id
+        ) as nth
+    from streams as s
+    inner join known as k on k.session_id = s.session_id and k.family = s.family and k.call_id = s.call_id
+),
+
+matches as (
+    select
+        session_id as session_id,
+        family as family,
+        mark as mark,
+        nth as nth,
+        arg_min(call_id, row(1 - named, case when stream = 'span' then 0 else 1 end, call_id)) as call_id
+    from counted
+    group by session_id, family, mark, nth
+    having count(distinct call_id) > 1
+),
+
+moved as (
+    select c.session_id as session_id, c.family as family, c.call_id as was, m.call_id as call_id
+    from counted as c
+    inner join matches as m
+        on m.session_id = c.session_id and m.family = c.family and m.mark = c.mark and m.nth = c.nth
+    where c.named = 0 and c.streams = 1 and m.call_id <> c.call_id
 )
 
 select distinct
-    p.session_id as session_id,
-    p.event_id as event_id,
-    case when p.bare and p.opens and w.session_id is not null then '' else p.call_id end as call_id,
-    p.counts as counts
-from placed as p
-left join answered as w
-    on w.session_id = p.session_id and w.family = p.family and w.dialect is not distinct from p.dialect
-where
-    (p.bare and p.opens and w.session_id is not null)
-    or (p.call_id is not null and (p.call_id <> p.own_id or not p.counts))
+    s.session_id as session_id,
+    s.event_id as event_id,
+    coalesce(m.call_id, s.call_id) as call_id,
+    s.counts as counts
+from settled as s
+left join moved as m on m.session_id = s.session_id and m.family = s.family and m.was = s.call_id
+where coalesce(m.call_id, s.call_id) <> s.own_id or not s.counts

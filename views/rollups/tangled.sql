@@ -10,6 +10,7 @@ with sightings as (
             event_id
         ) as call_id,
         signal as signal,
+        dialect as dialect,
         type as type,
         trace_id as trace_id,
         span_id as span_id,
@@ -27,6 +28,8 @@ group by session_id
 having
     count(*) <> count(distinct family || call_id)
     or count(case when signal <> 'span' then 1 end) not in (0, count(*))
+    or count(distinct case when signal <> 'span' then signal || coalesce(dialect, '') end) > 1
+    or count(case when type = 'tool.args' then 1 end) > 0
     or count(case when signal <> 'span' and type in ('model.requested', 'tool.started', 'tool.args', 'tool.progress') then 1 end) > 0
 union
 select c.session_id as session_id

@@ -1,13 +1,15 @@
 -- Work that began and whose end was not recorded; it may still be running.
+-- The end of a call may be told without its id: `touched_links` knows the call. Some clients never tell a turn's end by
+-- the id its beginning has; that says nothing about the turn.
 with work as (
     select
-        session_id as session_id,
+        e.session_id as session_id,
         split_part(type, '.', 1) as family,
         case split_part(type, '.', 1)
-            when 'turn' then turn_id
+            when 'turn' then case when coalesce(dialect, '') not in ('claude_code', 'codex', 'gemini_cli') then turn_id end
             when 'task' then task_id
-            when 'tool' then tool_call_id
-            when 'model' then model_request_id
+            when 'tool' then coalesce(nullif(l.call_id, ''), tool_call_id, case when type in ('tool.result', 'tool.failed') then 'span:' || span_id end)
+            when 'model' then coalesce(nullif(l.call_id, ''), model_request_id, case when type <> 'model.requested' then 'span:' || span_id end)
             when 'subagent' then subagent_id
             else coalesce(span_id, step_id)
         end as subject,
@@ -24,7 +26,8 @@ with work as (
             'job.completed', 'job.failed', 'job.cancelled'
         ) as closes,
         timestamp as time
-    from touched_events
+    from touched_events as e
+    left join touched_links as l on l.session_id = e.session_id and l.event_id = e.event_id
     where split_part(type, '.', 1) in ('turn', 'task', 'tool', 'model', 'subagent', 'hook', 'process', 'job')
 )
 
