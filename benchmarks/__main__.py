@@ -2,7 +2,20 @@
 
 import sys
 
-from benchmarks import hostile, ingest, latency, peers, reads, rebuild, receiver, redaction, shapes
+from benchmarks import (
+    dialects,
+    hostile,
+    ingest,
+    latency,
+    peers,
+    reads,
+    rebuild,
+    receiver,
+    redaction,
+    runtime,
+    shapes,
+    state,
+)
 
 MEASUREMENTS = {
     "receiver": receiver.main,
@@ -14,6 +27,9 @@ MEASUREMENTS = {
     "peers": peers.main,
     "shapes": shapes.main,
     "reads": reads.main,
+    "dialects": dialects.main,
+    "state": state.main,
+    "runtime": runtime.main,
 }
 
 if __name__ == "__main__":

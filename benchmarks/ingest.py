@@ -63,7 +63,10 @@ def _bare(pipe: Connection, folder: Path, spans: int, per_request: int) -> None:
         for name, table in (("records", batch.records), ("events", found.events.to_arrow())):
             connection.register("incoming", table)
             columns = ", ".join(table.column_names)
-            connection.execute(f"insert into {name} ({columns}) select {columns} from incoming")
+            connection.execute(
+                f"insert into {name} ({columns}) select {columns} from incoming "
+                "positional join (select 1 as nothing where false)"  # by one thread, as the store does
+            )
             connection.unregister("incoming")
         connection.execute("commit")
         stored += len(batch)
@@ -111,7 +114,7 @@ def main(rounds: int = 3) -> None:
             f"{waited:.1f} s after the last answer; checkpointed and ended {SPANS / ended:,.0f} spans/s; "
             f"ratio {alone / ended:.0%}; {size / SPANS:.0f} B per span on disk"
         )
-    print(f"whole way / bare pipeline, median of {rounds}: {statistics.median(ratios):.0%} (bar: 40 %)")
+    print(f"whole way / bare pipeline, median of {rounds}: {statistics.median(ratios):.0%} (bar: 50 %)")
 
 
 if __name__ == "__main__":
