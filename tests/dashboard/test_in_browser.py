@@ -100,7 +100,7 @@ def test_a_click_on_a_session_leads_to_its_steps_and_a_click_on_a_step_to_its_fa
         event = page.run("new URLSearchParams(location.search).get('event')")
         assert event
         draws(page, f"{recorded_url}/session?session=sess-str&event={quote(event)}", "Payload")
-        assert event in page.text()
+        page.wait_for_text(event)
         page.wait_for(f"{BARS}.length == 16")
         left, top = page.run(
             f"(bar => [bar.x + bar.width / 2, bar.y + bar.height / 2])({BARS}[0].getBoundingClientRect())"

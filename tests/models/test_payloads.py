@@ -27,7 +27,8 @@ few = settings(
 
 def shapes(shape: type[Shape] = Shape) -> set[type[Shape]]:
     below = {found for child in shape.__subclasses__() for found in shapes(child)}
-    return {shape, *below} - {Shape, Payload}
+    # Other rooms have shapes of their own, which are not the vocabulary.
+    return {one for one in (shape, *below) if one.__module__.startswith("models.")} - {Shape, Payload}
 
 
 @pytest.mark.req("AR-38")
