@@ -108,22 +108,16 @@ class Reader:
         )
 
     def _session_range(self, session_id: str) -> list[str]:
-        """Tests that let the database skip what cannot be of the session.
-
-        The roll-up follows the rows with a little delay, so a session of late is not bounded upwards.
-        """
+        """Tests that let the database skip what cannot be of the session; none while the roll-up is behind the rows."""
         found = self.sql(
-            "select epoch_us(first_time) as first, epoch_us(last_time) as last, "  # noqa: S608
-            "last_time < (now() at time zone 'UTC') - interval 10 minutes as over "
-            f"from session_rollup where session_id = {database.quoted(session_id)}"
+            "select epoch_us(s.first_time) as first, epoch_us(s.last_time) as last from session_rollup as s, progress "  # noqa: S608
+            "inner join meta on meta.key = 'rolled_up' and meta.value = cast(progress.position as varchar) "
+            f"where s.session_id = {database.quoted(session_id)}"
         ).to_pylist()
         return [
-            test
+            f"timestamp {sign} make_timestamp({row[end]})"
             for row in found
-            for test in (
-                f"timestamp >= make_timestamp({row['first']})",
-                *([f"timestamp <= make_timestamp({row['last']})"] if row["over"] else []),
-            )
+            for sign, end in ((">=", "first"), ("<=", "last"))
         ]
 
     def status(self) -> Status:

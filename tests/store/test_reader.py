@@ -12,13 +12,14 @@ from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import store
 from models.errors import Locked, NoIndex, QueryFailed, SchemaTooNew
 from store import Layout, Store, database
-from tests.store.frames import BASE_US, spans
+from tests.store.frames import BASE_US, event, events, record, records, spans
 
 
 @pytest.fixture
@@ -100,6 +101,21 @@ def test_the_file_and_the_running_index_give_equal_answers(home: Path) -> None:
         assert reader.sql("select ? + 1 as n", [41]).to_pylist() == [{"n": 42}]
     assert from_file[0].num_rows == 2
     assert events.height == 100
+
+
+def test_events_appended_since_the_last_roll_up_are_read_however_old_they_are(home: Path) -> None:
+    def told(second: int, position: int) -> tuple[pa.Table, pl.DataFrame]:
+        ids = {"journal_position": position, "session_id": "c"}
+        return records(record(f"r{second}", second)), events(event(f"e{second}", "tool.started", second, **ids))
+
+    with index(home) as writer, store.open(home) as reader:
+        writer.append(*told(20, 3), position=3)
+        writer.refresh()
+        writer.append(*told(30, 4), position=4)  # later than all that is rolled up of the session
+        writer.append(*told(10, 5), position=5)  # and earlier
+        assert writer.stale
+        assert set(reader.events("c").collect()["event_id"]) == {"e10", "e20", "e30"}
+        assert set(reader.facts("c")["event_id"]) == {"e10", "e20", "e30"}
 
 
 def test_events_can_be_narrowed(home: Path) -> None:
