@@ -45,12 +45,22 @@ def _reconstructed(runtime: Runtime, state: State) -> Draft:
         source="event log",
         event_count=state.event_count,
         up_to_sequence=state.sequence,
+        baseline_ref=_baseline(state),
         unresolved_actions=tuple(action.action_id for action in state.open_actions()),
         unrecoverable_refs=missing or None,
         degraded=bool(missing),
         status="degraded" if missing else "completed",
     )
     return Draft(payload, Correlation())
+
+
+def _baseline(state: State) -> str | None:
+    """The summary that the latest conversation goes on from: of the last compaction that worked and still holds."""
+    for _, name in state.lane("compactions").newest():
+        compaction = state.compactions[name]
+        if compaction.item_number in state.items:
+            return compaction.summary_ref
+    return None
 
 
 def _repaired(runtime: Runtime, session_id: str) -> list[Draft]:

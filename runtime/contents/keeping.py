@@ -66,7 +66,9 @@ class Contents:
         self.on_kept: Callable[[list[str]], None] = lambda _: None
         """Told which contents are new, in the writing thread."""
 
-        self._redactor = redactor or Redactor(own_key(folder))
+        self.redactor = redactor or Redactor(own_key(folder))
+        """Masks whatever is kept here; facts that carry text themselves are masked by the same."""
+
         self._lock = threading.Lock()
         self._staged: dict[str, bytes] = {}
         self._writing: dict[str, bytes] = {}
@@ -110,13 +112,13 @@ class Contents:
         """What is kept, the same as text if it is text, and what was masked."""
         name = codecs.lookup(encoding).name
         if isinstance(data, bytes) and name in _BYTEWISE:
-            content, counts = self._redactor.mask_bytes(data)
+            content, counts = self.redactor.mask_bytes(data)
             return content, _decoded(content, name), counts
         text = _decoded(data, name) if isinstance(data, bytes) else data
         if text is None:
-            content, counts = self._redactor.mask_bytes(bytes(data))  # type: ignore[arg-type]  # bytes, if not decoded
+            content, counts = self.redactor.mask_bytes(bytes(data))  # type: ignore[arg-type]  # bytes, if not decoded
             return content, None, counts
-        text, counts = self._redactor.mask_text(text)
+        text, counts = self.redactor.mask_text(text)
         return text.encode(name, _errors(name)), text, counts
 
     def _stage(self, sha256: str, content: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,11 +14,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from models.errors import CommandRefused, InvalidCommand, JournalBusy, JournalUnwritable, NotAuthorised, NotFound
+from models.event import Event
+from models.items import Items
 from runtime.control.command import MAX_REQUEST_BYTES, TABLE
-from runtime.control.openapi import describe
+from runtime.control.openapi import VIEWS, describe
 
 if TYPE_CHECKING:
     from runtime.runtime import Runtime
+    from views.state import State
 
 KEEP_ALIVE_S = 15.0
 PROBLEM = "application/problem+json"
@@ -82,18 +85,26 @@ class ControlApp:
         return PlainTextResponse("ok\n")
 
     async def events(self, request: Request) -> Response:
-        """The facts of a session after a number, as server-sent events, and each new one as it comes."""
+        """The facts of a session after a number, or its items, as server-sent events, and each new one as it comes."""
         self._authorise(request)
         session_id = request.path_params["session_id"]
         told = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         if not told.isascii() or not told.isdecimal() or len(told) > 18:
             raise InvalidCommand("events", ["after: a number of a fact is needed, 0 for all"])
+        view = request.query_params.get("view", VIEWS[0])
+        if view not in VIEWS:
+            raise InvalidCommand("events", [f"view: one of {', '.join(VIEWS)}"])
         if not self._runtime.kernel.known(session_id):
             raise NotFound("session", session_id)
+        begin, after = int(told), int(told)
+        frames: Callable[[Event], bytes] = _fact_frame
+        if view == "items":
+            begin, frames = _first_of_items(self._runtime.kernel.state(session_id), after), _item_frames(after)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._stream(session_id, int(told)), media_type="text/event-stream", headers=headers)
+        stream = self._stream(session_id, begin, frames)
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _stream(self, session_id: str, after: int) -> AsyncIterator[bytes]:
+    async def _stream(self, session_id: str, after: int, frames: Callable[[Event], bytes]) -> AsyncIterator[bytes]:
         facts = self._runtime.kernel.follow(session_id, after)
         closing = asyncio.ensure_future(self.closing.wait())
         coming: asyncio.Future[Any] | None = None
@@ -104,7 +115,8 @@ class ControlApp:
                 await asyncio.wait({coming, closing}, timeout=KEEP_ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
                 if coming.done():
                     event, coming = coming.result(), None
-                    yield b"id: %d\nevent: %s\ndata: %s\n\n" % (event.sequence, event.type.encode(), event.to_json())
+                    if frame := frames(event):
+                        yield frame
                 elif not closing.done():
                     yield b": still here\n\n"
         finally:
@@ -120,6 +132,37 @@ class ControlApp:
             raise NotAuthorised(
                 "the control plane needs its token", next_step="read it from the file that control.json names"
             )
+
+
+def _fact_frame(event: Event) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.sequence or 0, event.type.encode(), event.to_json())
+
+
+def _item_frames(after: int) -> Callable[[Event], bytes]:
+    """Frames of a session's items; what happened up to a number is only looked at, to know which items are open."""
+    items = Items()
+
+    def frames(event: Event) -> bytes:
+        told, number = items.take(event), event.sequence or 0
+        if not told or number <= after:
+            return b""
+        data = [b"event: %s\ndata: %s\n" % (one["type"].encode(), orjson.dumps(one)) for one in told]
+        # The number stands with the last one, so whoever resumes has seen all that the fact is, or gets it again.
+        return b"\n".join((*data[:-1], b"id: %d\n%s\n" % (number, data[-1])))
+
+    return frames
+
+
+def _first_of_items(state: State, after: int) -> int:
+    """The fact before the turns that were under way after a number: no open item began earlier."""
+    first = after
+    for thread_id in state.lane("threads"):
+        for _, turn_id in state.lane("turns", thread_id).newest():
+            started = state.source(("turns", turn_id, "started_at"))
+            if started is not None and (started[1] or 0) <= after:
+                first = min(first, (started[1] or 1) - 1)
+                break
+    return first
 
 
 async def _content(request: Request, name: str) -> Any:

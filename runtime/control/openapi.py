@@ -6,6 +6,9 @@ from pydantic.json_schema import models_json_schema
 
 from runtime.control.command import TABLE, Command
 
+VIEWS = ("facts", "items")
+"""What the stream of a session tells: each fact, or the items that facts are the lives of."""
+
 REFUSALS = {
     "400": "The command is not understood.",
     "401": "No token, or a wrong one.",
@@ -60,6 +63,7 @@ def _stream() -> dict[str, Any]:
         "parameters": [
             {"name": "session_id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}},
             {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0}},
+            {"name": "view", "in": "query", "schema": {"enum": list(VIEWS), "default": VIEWS[0]}},
         ],
         "responses": {
             "200": {"description": "Facts.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},

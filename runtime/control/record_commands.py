@@ -42,10 +42,13 @@ class UpdateThread(Mutation):
 
 
 class RecordEvidence(Mutation):
-    """A reference to a proof that somebody else keeps; the runtime judges nothing."""
+    """A reference to a proof that somebody else keeps; the runtime judges nothing and changes no verdict."""
 
     session_id: Id
     thread_id: Id | None = None
+    turn_id: Id | None = None
+    """The turn that the proof is about; its thread and task are taken from it."""
+
     task_id: Id | None = None
     evidence_id: Id
     evidence_kind: Literal["pack", "trace", "replay", "verification", "review"]
@@ -97,6 +100,9 @@ async def record_evidence(runtime: Runtime, asked: RecordEvidence) -> Recorded:
     state = runtime.kernel.state(asked.session_id)
     if asked.task_id is not None and asked.task_id not in state.tasks:
         raise NotFound("task", asked.task_id)
+    turn = state.turns.get(asked.turn_id or "")
+    if asked.turn_id is not None and turn is None:
+        raise NotFound("turn", asked.turn_id)
     place = {"verification": "pack_ref"}.get(asked.evidence_kind, f"{asked.evidence_kind}_ref")
     payload = EvidenceChanged.model_validate(
         {
@@ -107,7 +113,19 @@ async def record_evidence(runtime: Runtime, asked: RecordEvidence) -> Recorded:
             "status": "available",
         }
     )
-    ids = Correlation(thread_id=asked.thread_id, task_id=asked.task_id, evidence_id=asked.evidence_id)
+    ids = Correlation(
+        thread_id=asked.thread_id or (turn.thread_id if turn else None),
+        turn_id=asked.turn_id,
+        task_id=asked.task_id or (turn.task_id if turn else None),
+        evidence_id=asked.evidence_id,
+    )
+    known = state.evidence.get(asked.evidence_id)
+    verdict = known.verification_outcomes if known else None
+    if verdict and asked.verification_outcomes and verdict != asked.verification_outcomes:
+        raise Conflict(
+            f"the verdict of {asked.evidence_id} is on record, and only its owner changes it",
+            next_step="record another verification under an id of its own",
+        )
     return await _record(runtime, "record_evidence", asked, asked.session_id, payload, ids)
 
 

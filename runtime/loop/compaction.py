@@ -24,6 +24,7 @@ BREAKER = 3
 """After so many failures in a row nothing is compacted by itself any more, until a person asks for it and it works."""
 
 TRIES = 2
+SUMMARIZE = "summarize"
 PRESERVED = 50
 PIECE_CHARACTERS = 4_000
 """More of a single message does not go into what is summed up."""
@@ -46,7 +47,7 @@ class Compaction:
         self._begun: datetime = work.now
         self._left_out = 0
         self._turns = affected_turns(work.state, work.thread_id, work.turn_id)
-        self._before = work.reader.read(work.state, work.thread_id, work.turn_id, "")
+        self._before = work.reader.read(work.state, work.thread_id, work.turn_id, "", memory=False)
 
     async def run(self) -> bool:
         """Compact; whether it worked. A failure leaves the context as it was, and is no failure of the turn."""
@@ -76,7 +77,7 @@ class Compaction:
                 self._work,
                 Asked(
                     self._model, self._catalogue, request, step_id=step_id, attempt_index=attempt,
-                    operation="summarize", is_answer=False,
+                    operation=SUMMARIZE, is_answer=False,
                 ),
             )  # fmt: skip
             try:
@@ -89,8 +90,9 @@ class Compaction:
     def _request(self) -> Conversation:
         """What is to be summed up, as one text; where it does not fit, the oldest is left out, and that is told."""
         work, most = self._work, _characters(self._model)
-        whole = work.reader.read(work.state, work.thread_id, work.turn_id, "", most_turns=None).messages
-        now = work.reader.turn(work.state, work.turn, current=True).messages
+        reader = work.reader
+        whole = reader.read(work.state, work.thread_id, work.turn_id, "", most_turns=None, memory=False).messages
+        now = reader.turn(work.state, work.turn, current=True).messages
         lines = [_line(message) for message in whole[: len(whole) - len(now)]]
         text = "\n\n".join(line for line in lines if line)
         self._left_out = max(len(text) - most, 0)
@@ -164,6 +166,10 @@ def is_due(work: Work, estimated_tokens: int) -> bool:
     state = work.state
     if estimated_tokens <= work.runtime.options.compact_at_tokens or failures(state, work.thread_id) >= BREAKER:
         return False
+    context = state.contexts.get(work.thread_id)
+    last = state.compactions.get((context.last_compaction_id if context else None) or "")
+    if last is not None and last.turn_id == work.turn_id and last.error is not None:
+        return False  # it failed in this turn; the next one tries again
     return bool(affected_turns(state, work.thread_id, work.turn_id))
 
 

@@ -31,6 +31,9 @@ HISTORY_TURNS = 50
 TOLD_REFS = 20
 """At most so many refs of earlier turns are listed with the context; the window tells the rest."""
 
+MEMORY_CHARACTERS = 8_000
+"""At most so much of the session's notes is shown, the newest first."""
+
 UNREADABLE = "[this part of the conversation could not be read]"
 NO_RESULT = "[there is no result: the call did not end]"
 
@@ -50,6 +53,12 @@ class Conversation:
     """Whether there are earlier turns that are not in it."""
 
     summary_ref: str | None = None
+    memory_refs: list[str] = field(default_factory=list)
+    """Notes of the session that are in it, the oldest first."""
+
+    more_memory: int = 0
+    """How many older notes are not in it."""
+
     characters: int = 0
 
     @property
@@ -85,11 +94,16 @@ class Reader:
         *,
         most_tokens: int | None = None,
         most_turns: int | None = HISTORY_TURNS,
+        memory: bool = True,
     ) -> Conversation:
-        """The turn and as many turns before it as fit, whole ones only, behind the summary of what is before those."""
+        """The turn and as many turns before it as fit, whole ones only, behind the summary of what is before those.
+
+        The notes of the session, of any of its threads, stand before it all, whatever was summed up since.
+        """
         told = Conversation()
+        notes = self._memory(told, state) if memory else []
         now = self.turn(state, state.turns[turn_id], current=True)
-        characters = len(system) + now.characters
+        characters = len(system) + sum(map(len, notes)) + now.characters
         earlier: list[Conversation] = []
         for turn in _turns_before(state, thread_id, turn_id):
             if turn.compacted_by is not None:
@@ -105,7 +119,7 @@ class Reader:
         summary = self._texts.get(told.summary_ref)
         if summary is None and told.summary_ref is not None:
             told.missing.append(told.summary_ref)
-        told.messages.append(_system(system, summary))
+        told.messages.append(_system(system, summary, notes))
         told.characters = characters + len(summary or "")
         for part in (*reversed(earlier), now):
             told.messages += part.messages
@@ -115,6 +129,23 @@ class Reader:
         before = [ref for part in reversed(earlier) for ref in part.refs]
         told.refs = [*before[-TOLD_REFS:], *now.refs]
         return told
+
+    def _memory(self, told: Conversation, state: State) -> list[str]:
+        """The notes of the session, each once."""
+        refs = dict.fromkeys(call.result_ref for call in reversed(state.memory()) if call.result_ref is not None)
+        notes: list[str] = []
+        left = MEMORY_CHARACTERS
+        for ref in refs:
+            note = self._texts.get(ref)
+            if note is None:
+                told.missing.append(ref)
+            elif left >= len(note) and not told.more_memory:
+                left -= len(note)
+                notes.insert(0, note)
+                told.memory_refs.insert(0, ref)
+            else:
+                told.more_memory += 1
+        return notes
 
     def _ended(self, state: State, turn: Turn) -> Conversation:
         """An earlier turn; nothing is added to one that has ended, so it is made once."""
@@ -235,8 +266,11 @@ def _last_summary(state: State, thread_id: str) -> str | None:
     return compaction.summary_ref if compaction and compaction.item_number in state.items else None
 
 
-def _system(system: str, summary: str | None) -> Message:
+def _system(system: str, summary: str | None, notes: list[str]) -> Message:
     parts = [TextPart(text=system)]
+    if notes:
+        lines = "\n".join(f"- {note}" for note in notes)
+        parts.append(TextPart(text=f"\n\nYour notes in this session:\n{lines}"))
     if summary is not None:
         parts.append(TextPart(text=f"\n\nThe conversation before was summed up as follows:\n{summary}"))
     return Message(role="system", parts=tuple(parts))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import re2
 
+from runtime.loop.progress import Progress, Report, unheard
 from runtime.loop.workspace import Entry, ToolFault, Workspace, is_binary
 
 READ_LINES = 2_000
@@ -23,6 +24,10 @@ SEARCHED_FILE_BYTES = 4 * 1024 * 1024
 SEARCHED_BYTES = 256 * 1024 * 1024
 VISITED_ENTRIES = 200_000
 SEARCH_SECONDS = 20.0
+REPORT_ENTRIES = 1_000
+REPORT_BYTES = 8 * 1024 * 1024
+"""A search tells how far it is after so many files or bytes: not by the clock, so the same search tells the same."""
+
 PATTERN_CHARACTERS = 1_000
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache"})
 """Folders that are not searched unless they are named as the place to search."""
@@ -63,23 +68,33 @@ def list_files(workspace: Workspace, path: str = ".") -> str:
     return _listed(lines, LIST_ENTRIES, "entries")
 
 
-def glob(workspace: Workspace, pattern: str, path: str = ".") -> str:
+def glob(workspace: Workspace, pattern: str, path: str = ".", *, report: Report = unheard) -> str:
     """The files under a folder whose path fits a pattern."""
     fits = compile_glob(pattern)
-    search = _Search(workspace)
-    found = [entry.path for entry in search.files(path) if fits.fullmatch(_below(entry.path, path))]
+    search = _Search(workspace, report)
+    found: list[str] = []
+    for entry in search.files(path):
+        if fits.fullmatch(_below(entry.path, path)):
+            found.append(entry.path)
+            search.found(entry.path)
     if not found:
         return f"[no file fits {pattern}{search.told}]"
     return _listed(sorted(found), FOUND_PATHS, "files") + search.told
 
 
 def grep(
-    workspace: Workspace, pattern: str, path: str = ".", glob: str | None = None, ignore_case: bool = False
+    workspace: Workspace,
+    pattern: str,
+    path: str = ".",
+    glob: str | None = None,
+    ignore_case: bool = False,
+    *,
+    report: Report = unheard,
 ) -> str:
     """Lines that fit a regular expression, as `path:line:text`."""
     fits = _compile(pattern, ignore_case)
     named = compile_glob(glob) if glob is not None else None
-    search = _Search(workspace)
+    search = _Search(workspace, report)
     lines: list[str] = []
     for entry in search.readable(path):
         if named is not None and not named.fullmatch(_below(entry.path, path)):
@@ -87,6 +102,7 @@ def grep(
         for number, line in search.lines(entry):
             if fits.search(line):
                 lines.append(f"{entry.path}:{number}:{line[:LINE_CHARACTERS]}")
+                search.found(lines[-1])
                 if len(lines) >= FOUND_LINES:
                     return "\n".join(lines) + f"\n[stopped after {FOUND_LINES} lines; search more narrowly]"
     if not lines:
@@ -104,18 +120,35 @@ class _Bound:
 class _Search:
     """A walk through the workspace that ends in time, and says so if it did not see all."""
 
-    def __init__(self, workspace: Workspace, bound: _Bound | None = None) -> None:
+    def __init__(self, workspace: Workspace, report: Report = unheard, bound: _Bound | None = None) -> None:
         self._workspace = workspace
+        self._report = report
         self._bound = bound or _Bound()
         self._until = time.monotonic() + self._bound.seconds
         self._visited = 0
         self._read_bytes = 0
         self._stopped: str | None = None
+        self._finds = 0
+        self._latest: str | None = None
+        self._reported = (0, 0)
 
     @property
     def told(self) -> str:
         """A sentence for the model if the walk was cut short."""
         return f"\n[the search stopped early: {self._stopped}; name a smaller folder]" if self._stopped else ""
+
+    def found(self, find: str) -> None:
+        """Something was found."""
+        self._finds, self._latest = self._finds + 1, find
+
+    def _tell(self) -> None:
+        """Report, if enough was done since the last time."""
+        entries, size_bytes = self._reported
+        if self._visited - entries < REPORT_ENTRIES and self._read_bytes - size_bytes < REPORT_BYTES:
+            return
+        self._reported = (self._visited, self._read_bytes)
+        message = f"{self._visited:,} files and folders seen, {self._read_bytes:,} bytes read, {self._finds:,} found"
+        self._report(Progress(message, self._visited, self._latest))
 
     def _over(self) -> bool:
         if self._visited > self._bound.entries:
@@ -133,6 +166,7 @@ class _Search:
             folder = waiting.pop()
             for entry in self._entries(folder, first=folder == path):
                 self._visited += 1
+                self._tell()
                 if not entry.is_folder:
                     yield entry
                 elif entry.path.rpartition("/")[2] not in SKIPPED_FOLDERS:
@@ -165,6 +199,7 @@ class _Search:
         except ToolFault:
             return
         self._read_bytes += len(content)
+        self._tell()
         if not is_binary(content):
             yield from enumerate(content.decode("utf-8", "replace").splitlines(), 1)
 

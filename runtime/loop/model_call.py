@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import orjson
-from opentelemetry.trace import Span
 
 from models.event import Correlation
 from models.payload import Payload
@@ -18,6 +16,7 @@ from models.payloads.reasoning import ReasoningSummary
 from models.values import Cost, LimitState
 from runtime.kernel import Draft
 from runtime.loop.conversation import Conversation, specs_characters, tokens
+from runtime.loop.masked_stream import Pieces
 from runtime.providers import facts
 from runtime.providers.provider import (
     Chunk,
@@ -25,6 +24,7 @@ from runtime.providers.provider import (
     LimitChunk,
     Message,
     ModelRequest,
+    Provider,
     ProviderFailed,
     ReasoningSummaryChunk,
     TextChunk,
@@ -40,7 +40,7 @@ from runtime.routing import (
     rate_limit_hit,
     record_cost,
 )
-from runtime.telemetry.spans import answered, failed
+from runtime.telemetry.spans import Span, answered, failed
 
 if TYPE_CHECKING:
     from runtime.loop.work import Work
@@ -93,7 +93,7 @@ class ModelCall:
         self._first_at: datetime | None = None
         self._limits: list[LimitState] = []
         self._text: list[str] = []
-        self._pieces = 0
+        self._pieces = Pieces(work.runtime.contents.redactor, self._tell)
 
     async def ask(self, *before: Draft) -> Answered:
         """Ask; raises ProviderFailed when the failure is on record, for the caller to decide what is next.
@@ -107,11 +107,7 @@ class ModelCall:
                 await self._work.record(*before, *self._requested())
                 self._begun = self._work.now
                 provider = self._work.runtime.connections.get(model.provider)
-                finish = None
-                stream = cast(AsyncGenerator[Chunk, None], provider.stream(self._request()))  # as Provider says
-                async with aclosing(stream) as chunks:
-                    async for chunk in chunks:
-                        finish = self._take(chunk) or finish
+                finish = await self._listen(provider)
                 if finish is None:
                     raise ProviderFailed("disconnected", f"{model.provider}: the stream ended without an end")
             except ProviderFailed as failure:
@@ -132,6 +128,9 @@ class ModelCall:
     def _draft(self, payload: Payload) -> Draft:
         return Draft(payload, self._ids)
 
+    def _tell(self, payload: Payload) -> None:
+        self._work.recorder.tell(self._draft(payload))
+
     def _requested(self) -> list[Draft]:
         asked, model, work = self._asked, self._asked.model, self._work
         most = model.max_output_tokens or DEFAULT_OUTPUT_TOKENS
@@ -148,7 +147,8 @@ class ModelCall:
             attempt_index=asked.attempt_index,
             status="running",
         )
-        return [self._draft(estimate(asked.catalogue, model, size, most, work.now)), self._draft(requested)]
+        estimated = self._draft(estimate(asked.catalogue, model, size, most, work.now))
+        return [estimated, Draft(requested, self._ids, work.waiting())]
 
     def _manifest(self) -> str | None:
         """What was sent, told by the pieces of the conversation that it was made of; they are kept already."""
@@ -158,6 +158,7 @@ class ModelCall:
             "model": self._asked.model.name,
             "system_ref": talk.refs[0] if talk.refs else None,
             "summary_ref": talk.summary_ref,
+            "memory_refs": talk.memory_refs,
             "first_item": numbers[0] if numbers else None,
             "last_item": numbers[-1] if numbers else None,
             "items": len(numbers),
@@ -166,6 +167,17 @@ class ModelCall:
         return self._work.runtime.contents.stage(orjson.dumps(told), media_type="application/json").ref
 
     # --- the stream --------------------------------------------------------------------------------------------
+
+    async def _listen(self, provider: Provider) -> FinishChunk | None:
+        """Tell the answer as it comes; gives its end, if it has one."""
+        finish = None
+        try:
+            async with aclosing(provider.stream(self._request())) as chunks:
+                async for chunk in chunks:
+                    finish = self._take(chunk) or finish
+        finally:
+            self._pieces.end()
+        return finish
 
     def _take(self, chunk: Chunk) -> FinishChunk | None:
         """Tell a piece of the answer; nobody waits for the disk here."""
@@ -178,10 +190,9 @@ class ModelCall:
             self._first_at = self._work.now
         if isinstance(chunk, TextChunk):
             self._text.append(chunk.text)
-        payload = self._summary(chunk) or facts.fact(chunk, self._pieces)
-        if payload is not None:
-            self._pieces += 1
-            self._work.recorder.tell(self._draft(payload))
+        self._pieces.take(chunk)
+        if (summary := self._summary(chunk)) is not None:
+            self._tell(summary)
         return None
 
     def _summary(self, chunk: Chunk) -> ReasoningSummary | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from models.governance_values import PermissionDecision
-from runtime.loop.tools import Tool
+from runtime.loop.tools import MEMORY, Tool
 from runtime.loop.work import TurnSettings
 
 READING_RULE = "builtin:reading-is-allowed"
 WRITING_RULE = "builtin:writing-asks"
+NOTING_RULE = "builtin:noting-is-allowed"
 
 ALLOW, DENY = "allow", "deny"
 Verdict = Literal["allow", "deny", "ask", "unavailable"]
@@ -42,6 +43,8 @@ def rule_on(tool: Tool, settings: TurnSettings) -> Ruling:
         if settings.interactive:
             return Ruling("allow", "rule", "a question to a person changes nothing", READING_RULE)
         return Ruling("unavailable", "mode", "nobody can be asked in non-interactive mode", READING_RULE)
+    if MEMORY in tool.capabilities:
+        return Ruling("allow", "rule", "a note for the session changes nothing outside of it", NOTING_RULE)
     if tool.is_read_only:
         return Ruling("allow", "rule", "reading inside the workspace is allowed", READING_RULE)
     if settings.sandbox_policy == "read_only":

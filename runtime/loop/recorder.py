@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from opentelemetry import trace
-
 from models.payload import Payload
 from runtime.kernel import Draft, Kernel
+from runtime.telemetry.spans import current_ids
 
 Merge = Callable[[list[Draft]], list[Draft]]
 
@@ -91,13 +90,8 @@ def _noticed(future: asyncio.Future[None]) -> None:
 
 def _in_span(draft: Draft) -> Draft:
     """The fact with the ids of the span it is told in: it is stored by another task, outside of the span."""
-    context = trace.get_current_span().get_span_context()
-    if draft.ids.trace_id is not None or not context.is_valid or not context.trace_flags.sampled:
+    if draft.ids.trace_id is not None or not (told := current_ids()):
         return draft
-    told = {
-        "trace_id": trace.format_trace_id(context.trace_id),
-        "span_id": trace.format_span_id(context.span_id),
-    }
     return draft._replace(ids=draft.ids.model_copy(update=told))
 
 

@@ -15,13 +15,15 @@ from models.payload import Payload
 from models.payloads.action import ActionRequired, ActionResolved
 from models.payloads.artifact import ArtifactChanged
 from models.payloads.permission import PermissionEvaluated, PermissionRequested, PermissionResolved
-from models.payloads.tool import ToolArgs, ToolFailed, ToolResult, ToolStarted
+from models.payloads.tool import ToolArgs, ToolFailed, ToolProgress, ToolResult, ToolStarted
+from runtime.contents.keeping import preview
 from runtime.kernel import Draft
 from runtime.loop import task_wait
 from runtime.loop.action import Action
 from runtime.loop.permission import REFUSALS, Ruling, rule_on
+from runtime.loop.progress import Progress, Report
 from runtime.loop.results import keep
-from runtime.loop.tools import Observation, Tool
+from runtime.loop.tools import MEMORY, Observation, Tool
 from runtime.loop.workspace import ToolFault
 from runtime.loop.write_tools import Change
 from runtime.telemetry.spans import failed
@@ -35,6 +37,8 @@ ARGUMENT_BYTES = 2_048
 
 MASKED = "[REDACTED:"
 ANSWER, DECLINE = "answer", "decline"
+NOTE = {"memory_scope": "session"}
+"""Marks a result that is a note for the whole session; the state gathers them."""
 
 
 def decision_name(tool_call_id: str) -> str:
@@ -47,7 +51,8 @@ class ToolCallRun:
 
     def __init__(self, work: Work, action: Action, tool_call_id: str, *, as_it_came: bool) -> None:
         self._work = work
-        self._action = action
+        self._mask = work.runtime.contents.redactor.mask_text
+        self._action = action.model_copy(update={"title": self._mask(action.title)[0]})
         self._tool = work.runtime.tools.find(action.operation)
         self._call_id = tool_call_id
         self._as_it_came = as_it_came
@@ -55,6 +60,7 @@ class ToolCallRun:
 
         self._ids = work.ids.model_copy(update={"tool_call_id": tool_call_id, "step_id": f"{tool_call_id}.step"})
         self._room = asyncio.Semaphore()
+        self._executing = False
         self._begun = work.now
         self._names = {"tool_name": action.operation, "item_kind": self._tool.item_kind if self._tool else None}
 
@@ -275,7 +281,9 @@ class ToolCallRun:
     async def _executed(self, tool: Tool) -> bool:
         queued_ms = self._work.elapsed_ms(self._begun)
         begun = self._work.now
-        doing = asyncio.ensure_future(self._work.runtime.executors[self._action.executor.type].execute(self._action))
+        executor = self._work.runtime.executors[self._action.executor.type]
+        self._executing = True
+        doing = asyncio.ensure_future(executor.execute(self._action, self._report()))
         try:
             observation = await (doing if tool.is_read_only else asyncio.shield(doing))
         except asyncio.CancelledError:
@@ -286,8 +294,33 @@ class ToolCallRun:
             if doing.exception() is None:
                 await self._work.record(*self._result(doing.result(), begun, queued_ms))
             raise
+        finally:
+            self._executing = False
         await self._work.record(*self._result(observation, begun, queued_ms))
         return True
+
+    def _report(self) -> Report:
+        """How a tool tells how far it is, from its own thread; after its end it is not heard any more."""
+        loop = asyncio.get_running_loop()
+
+        def tell(progress: Progress) -> None:
+            if self._executing:
+                self._work.recorder.tell(self._draft(self._progress(progress)))
+
+        def report(progress: Progress) -> None:
+            loop.call_soon_threadsafe(tell, progress)
+
+        return report
+
+    def _progress(self, progress: Progress) -> ToolProgress:
+        return ToolProgress(
+            **self._names,
+            tool_call_id=self._call_id,
+            message=progress.message,
+            progress=progress.done,
+            preview=preview(self._mask(progress.latest)[0]) if progress.latest else None,
+            status="running",
+        )
 
     def _result(self, observation: Observation, begun: datetime, queued_ms: float) -> list[Draft]:
         kept = keep(self._work.runtime.contents, observation.text, self._action.result_policy)
@@ -302,6 +335,7 @@ class ToolCallRun:
             truncated=kept.truncated,
             duration_ms=self._work.elapsed_ms(begun),
             queue_wait_ms=queued_ms,
+            metadata=NOTE if self._tool is not None and MEMORY in self._tool.capabilities else None,
             status="completed",
         )
         drafts = [*map(self._draft, kept.facts), self._draft(result)]
@@ -357,7 +391,7 @@ class ToolCallRun:
         if decision_name(self._call_id) not in self._work.state.actions:
             choices = tuple(str(one) for one in self._chosen())
             decisions = (*choices, DECLINE) if choices else (ANSWER, DECLINE)
-            prompt = str(self._action.input.get("question"))
+            prompt = self._mask(str(self._action.input.get("question")))[0]
             schema = {} if choices else {"input_schema": {"type": "string"}}
             required = self._required("question", prompt, decisions, DECLINE, "waiting_input", **schema)
             await self._work.record(*started, required)

@@ -15,11 +15,15 @@ from models.governance_values import ToolEntry
 from models.shape import JsonMap
 from runtime.loop import file_tools, write_tools
 from runtime.loop.action import Action, ExecutorNamed, Origin, Resources, ResultPolicy, parse_arguments
+from runtime.loop.progress import Report
 from runtime.loop.workspace import ToolFault, Workspace
 from runtime.loop.write_tools import Change
 from runtime.providers.provider import ToolCallPart, ToolSpec
 
 ASK_USER = "ask_user"
+MEMORY = "session.memory"
+"""What a tool is capable of whose result is a note for the rest of the session."""
+
 TITLE_CHARACTERS = 120
 
 
@@ -34,8 +38,8 @@ class Observation:
 class Executor(Protocol):
     """Something that carries out Actions of one executor type: tools here, agents and runners elsewhere."""
 
-    async def execute(self, action: Action) -> Observation:
-        """Do it; raises ToolFault if it cannot be done."""
+    async def execute(self, action: Action, report: Report) -> Observation:
+        """Do it, reporting how far it is; raises ToolFault if it cannot be done."""
 
 
 class Arguments(BaseModel):
@@ -119,6 +123,13 @@ class EditFile(Arguments):
     """Replace every place where the old text is."""
 
 
+class Remember(Arguments):
+    """Keep a note for the rest of the session: you see it in every later turn, whatever is summed up meanwhile."""
+
+    note: str = Field(min_length=1, max_length=2_000)
+    """What must not be forgotten: a wish, a decision, a fact that took work to find out."""
+
+
 class AskUser(Arguments):
     """Ask the person a question and wait for the answer."""
 
@@ -135,7 +146,7 @@ class Tool:
 
     name: str
     takes: type[Arguments]
-    run: Callable[[Workspace, Any], Observation] | None
+    run: Callable[[Workspace, Any, Report], Observation] | None
     """None: a person carries it out."""
 
     capabilities: tuple[str, ...]
@@ -177,31 +188,36 @@ def _untitled(schema: Any) -> Any:
     return [_untitled(one) for one in schema] if isinstance(schema, list) else schema
 
 
-def _read(workspace: Workspace, asked: ReadFile) -> Observation:
+def _read(workspace: Workspace, asked: ReadFile, _: Report) -> Observation:
     return Observation(file_tools.read_file(workspace, asked.path, asked.start_line, asked.line_count))
 
 
-def _list(workspace: Workspace, asked: ListFiles) -> Observation:
+def _list(workspace: Workspace, asked: ListFiles, _: Report) -> Observation:
     return Observation(file_tools.list_files(workspace, asked.path))
 
 
-def _glob(workspace: Workspace, asked: Glob) -> Observation:
-    return Observation(file_tools.glob(workspace, asked.pattern, asked.path))
+def _glob(workspace: Workspace, asked: Glob, report: Report) -> Observation:
+    return Observation(file_tools.glob(workspace, asked.pattern, asked.path, report=report))
 
 
-def _grep(workspace: Workspace, asked: Grep) -> Observation:
-    return Observation(file_tools.grep(workspace, asked.pattern, asked.path, asked.glob, asked.ignore_case))
+def _grep(workspace: Workspace, asked: Grep, report: Report) -> Observation:
+    found = file_tools.grep(workspace, asked.pattern, asked.path, asked.glob, asked.ignore_case, report=report)
+    return Observation(found)
 
 
-def _write(workspace: Workspace, asked: WriteFile) -> Observation:
+def _write(workspace: Workspace, asked: WriteFile, _: Report) -> Observation:
     return Observation(*write_tools.write_file(workspace, asked.path, asked.content))
 
 
-def _edit(workspace: Workspace, asked: EditFile) -> Observation:
+def _edit(workspace: Workspace, asked: EditFile, _: Report) -> Observation:
     return Observation(*write_tools.edit_file(workspace, asked.path, asked.old_text, asked.new_text, asked.replace_all))
 
 
-def _writer(name: str, takes: type[Arguments], run: Callable[[Workspace, Any], Observation]) -> Tool:
+def _remember(_: Workspace, asked: Remember, __: Report) -> Observation:
+    return Observation(asked.note)
+
+
+def _writer(name: str, takes: type[Arguments], run: Callable[[Workspace, Any, Report], Observation]) -> Tool:
     return Tool(
         name, takes, run, ("file.write",), item_kind="file_change", is_read_only=False, is_destructive=True,
         is_concurrency_safe=False, policy_when_allowed="ask",
@@ -215,6 +231,7 @@ BUILT_IN: tuple[Tool, ...] = (
     Tool("grep", Grep, _grep, ("file.search",)),
     _writer("write_file", WriteFile, _write),
     _writer("edit_file", EditFile, _edit),
+    Tool("remember", Remember, _remember, (MEMORY,)),
     Tool(ASK_USER, AskUser, None, ("human.question",)),
 )
 
@@ -294,12 +311,12 @@ class Tools:
         return f"{name} {about}".strip()[:TITLE_CHARACTERS]
 
     def _resources(self, tool: Tool | None, found: JsonMap) -> Resources:
-        if tool is None or tool.run is None:
+        if tool is None or tool.run is None or MEMORY in tool.capabilities:
             return Resources()
         path = self.workspace.name(str(found.get("path") or "."))
         return Resources(read=(path,)) if tool.is_read_only else Resources(write=(path,))
 
-    async def execute(self, action: Action) -> Observation:
+    async def execute(self, action: Action, report: Report) -> Observation:
         """Carry out an Action with a built-in tool; files are written one after the other."""
         tool = self.find(action.executor.target)
         if action.fault is not None or tool is None or tool.run is None:
@@ -307,9 +324,9 @@ class Tools:
         asked = tool.parse(action.input)
         try:
             if tool.is_concurrency_safe:
-                return await asyncio.to_thread(tool.run, self.workspace, asked)
+                return await asyncio.to_thread(tool.run, self.workspace, asked, report)
             async with self._writing:
-                return await asyncio.to_thread(tool.run, self.workspace, asked)
+                return await asyncio.to_thread(tool.run, self.workspace, asked, report)
         except OSError as problem:
             raise ToolFault("io_error", f"{tool.name}: {problem.strerror or type(problem).__name__}") from problem
 

@@ -16,7 +16,7 @@ from models.payloads.tool import ToolCatalogResolved
 from models.payloads.turn import TurnCompleted, TurnFailed
 from runtime.kernel import Draft
 from runtime.loop import batch, closing
-from runtime.loop.compaction import Compaction, is_due
+from runtime.loop.compaction import SUMMARIZE, Compaction, is_due
 from runtime.loop.conversation import Conversation, specs_characters, tokens
 from runtime.loop.model_call import DEFAULT_OUTPUT_TOKENS, Asked, ModelCall
 from runtime.loop.routes import Choice, Routes
@@ -96,7 +96,6 @@ class TurnRun:
         if work.settings.operation == "compact":
             await self._compact_by_request(decision)
             return
-        await self._compact_if_due(decision)
         while True:
             await self._step()
 
@@ -172,9 +171,12 @@ class TurnRun:
             warnings.append(f"degraded: {len(talk.missing)} parts of the conversation could not be read")
         if talk.has_more:
             warnings.append("earlier turns are not in the context")
+        if talk.more_memory:
+            warnings.append(f"{talk.more_memory} older notes are not in the context")
         return ContextResolved(
             context_refs=refs,
-            ref_count=len(talk.items) + 1 + (talk.summary_ref is not None),
+            memory_refs=tuple(talk.memory_refs) or None,
+            ref_count=len(talk.items) + 1 + (talk.summary_ref is not None) + len(talk.memory_refs),
             estimated_tokens=talk.tokens + tokens(specs_characters(self._work.runtime.tools.specs())),
             warnings=tuple(warnings) or None,
             missing=tuple(dict.fromkeys(talk.missing)) or None,
@@ -184,9 +186,8 @@ class TurnRun:
     # --- compaction --------------------------------------------------------------------------------------------
 
     async def _compact_if_due(self, decision: Decision) -> None:
+        """Sum up the turns before this one, if with what it read and did itself the context has grown too large."""
         work = self._work
-        if self._answers():
-            return  # the turn is in the midst of its work
         if not is_due(work, self._size()):
             return
         if await Compaction(work, self._routes, decision, "auto").run():
@@ -255,6 +256,7 @@ class TurnRun:
         work = self._work
         await self._due()
         decision, step_id, attempt = self._where()
+        await self._compact_if_due(decision)
         while True:
             model = self._routes.model(decision)
             if (limit := self._routes.stopped_by(model)) is not None:
@@ -285,6 +287,8 @@ class TurnRun:
             raise TurnEnded
         for _, call_id in state.lane("model_calls").newest():
             last = state.model_calls[call_id]
+            if last.operation == SUMMARIZE:
+                continue  # no try at the answer
             if last.turn_id != self.turn_id or last.error is None or last.step_id is None:
                 break
             same = (last.provider_name, last.model_name) == (decision.selected_provider, decision.selected_model)

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from models.event import Correlation
 from models.payload import Payload
+from models.shape import JsonMap
 from runtime.kernel import Draft
 from runtime.loop.conversation import Reader
 from runtime.loop.recorder import Recorder, merged
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 100
 """So many calls of a model a turn may make if it does not say otherwise."""
+
+
+TOLD_WAITING = 20
+"""So many of what waits are named with a request; the count tells the rest."""
 
 
 class TurnSettings(BaseModel):
@@ -83,6 +88,7 @@ class Work:
                 turn_id=turn_id,
                 task_id=turn.task_id,
                 run_id=turn.run_id or run_of(state, turn),
+                subagent_id=state.index.get(("child_thread", thread_id)),
             ),
             TurnSettings.model_validate(options),
             RoutingOptions.model_validate(options),
@@ -109,6 +115,19 @@ class Work:
     def elapsed_ms(self, since: datetime | None = None) -> float:
         """Milliseconds since a moment, or since the turn began."""
         return max((self.now - (since or self.begun)).total_seconds() * 1000, 0.0)
+
+    def waiting(self) -> JsonMap:
+        """What a request is to be seen with: open decisions of the session, and turns of the thread that wait."""
+        state = self.state
+        pending: list[JsonValue] = [one.action_id for one in state.open_actions()]
+        queued: list[JsonValue] = [one.queued_turn_id for one in state.queue(self.thread_id)]
+        return {
+            "pending_action_ids": pending[:TOLD_WAITING],
+            "pending_count": len(pending),
+            "queued_turn_ids": queued[:TOLD_WAITING],
+            "queued_count": len(queued),
+            "queued_turn_id": self.turn.queued_turn_id,
+        }
 
     def draft(self, payload: Payload, **ids: str | None) -> Draft:
         """A fact of this turn."""

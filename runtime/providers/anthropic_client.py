@@ -1,6 +1,6 @@
 """The `anthropic` provider: the Messages API through the official SDK."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
 from typing import Any
 
@@ -43,7 +43,7 @@ class AnthropicProvider:
         self._max_output_tokens = max_output_tokens
         self._clock = clock
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Ask the model."""
         call = Call(self.name, self._clock(), self._secrets)
         # The body is plain data in the API's own form; the SDK's typed dictionaries would only restate it.

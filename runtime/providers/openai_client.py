@@ -1,6 +1,6 @@
 """The `openai` provider: Chat Completions or Responses, as the setting `api` says, through the official SDK."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ class OpenAiProvider:
         self._api = api
         self._clock = clock
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Ask the model."""
         call = Call(self.name, self._clock(), (self._client.api_key,))
         # The bodies are plain data in the API's own form; the SDK's typed dictionaries would only restate it.

@@ -1,6 +1,6 @@
 """What the runtime and a model provider say to each other: a request, a normalized stream of chunks, a failure."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol, Self
 
@@ -223,14 +223,14 @@ class Provider(Protocol):
     """Something that answers requests.
 
     `stream` yields chunks and ends with one FinishChunk, or raises ProviderFailed; it never retries. Whoever stops
-    listening early closes the iterator (`contextlib.aclosing`), which ends the request at once.
+    listening early closes the generator (`contextlib.aclosing`), which ends the request at once.
     """
 
     @property
     def name(self) -> str:
         """Who it is, as events name it."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Ask the model."""
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ runtime that was killed and started again gets the same answers as one that was 
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import NamedTuple
 
 from models.values import Usage
@@ -88,7 +88,7 @@ class ScriptedProvider:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """Ask the script."""
         place = place_of(request.messages)
         step = step_at(self._script, place)

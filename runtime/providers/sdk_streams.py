@@ -1,6 +1,6 @@
 """Streams of the official SDKs as normalized chunks: opened, read, explained when they break, and closed."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -66,7 +66,7 @@ def parameters(request: ModelRequest, ours: Mapping[str, Any]) -> dict[str, Any]
 
 async def normalized(
     opening: Callable[[], Awaitable[SdkStream]], reader: Reader, call: Call, errors: SdkErrors
-) -> AsyncIterator[Chunk]:
+) -> AsyncGenerator[Chunk, None]:
     """Chunks of one answer; every way it can break is a ProviderFailed without the SDK's error behind it."""
     stream = await _explained(opening, call, reader, (errors.every, httpx2.HTTPError), errors)
     try:

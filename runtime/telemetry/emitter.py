@@ -28,7 +28,7 @@ from runtime.telemetry.identity import claim
 from runtime.telemetry.identity import runtime_id as identify
 from runtime.telemetry.numbering import SEQUENCE, SESSION, Numbering
 from runtime.telemetry.outbox import Outbox
-from runtime.telemetry.spans import JournalSpanProcessor, Spans
+from runtime.telemetry.spans import JournalSpanProcessor, Spans, current_ids
 from runtime.telemetry.transport import transports
 
 SET_ASIDE = "outbox.set_aside"
@@ -204,12 +204,7 @@ class Telemetry:
             "schema_version": event.schema_version or SCHEMA_VERSION,
             "runtime_id": event.runtime_id or self.runtime_id,
         }
-        context = trace.get_current_span().get_span_context()
-        # A span that is not sampled is never exported, so its ids would lead nowhere.
-        if event.trace_id is None and context.is_valid and context.trace_flags.sampled:
-            known["trace_id"] = trace.format_trace_id(context.trace_id)
-            known["span_id"] = trace.format_span_id(context.span_id)
-        return known
+        return known if event.trace_id is not None else known | current_ids()
 
     def _entry(self, event: Event, meta: dict[str, Any]) -> Entry:
         try:

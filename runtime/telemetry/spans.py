@@ -17,6 +17,8 @@ from models.event import Correlation
 from models.values import Usage
 from runtime.telemetry.encoding import PREFIX, TRACES, encode_span, nanoseconds
 
+__all__ = ["JournalSpanProcessor", "Span", "Spans", "answered", "current_ids", "failed"]
+
 logger = logging.getLogger("tachograph.runtime.spans")
 
 
@@ -137,6 +139,14 @@ class Spans:
                 yield span
         finally:
             span.end(nanoseconds(self._clock()))
+
+
+def current_ids() -> dict[str, str]:
+    """The ids of the span that this is called in; of one that is not sampled they would lead nowhere, so none."""
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid or not context.trace_flags.sampled:
+        return {}
+    return {"trace_id": trace.format_trace_id(context.trace_id), "span_id": trace.format_span_id(context.span_id)}
 
 
 def _told(ids: Correlation, told: Mapping[str, Any]) -> dict[str, Any]:

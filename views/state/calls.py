@@ -22,7 +22,7 @@ def model_requested(step: Step) -> None:
     """A model was called."""
     if (call_id := _model_call(step)) is None:
         return
-    names = ("provider_name", "model_name", "request_ref", "attempt_index")
+    names = ("provider_name", "model_name", "operation", "request_ref", "attempt_index")
     status, _, _ = step.told_status("running")
     step.put(ModelCall, call_id, status=status, started_at=step.at, **where(step), **step.pick(*names))
     step.set_open(ModelCall, call_id, True)
@@ -125,6 +125,9 @@ def tool_result(step: Step) -> None:
     step.put(ToolCall, call_id, status=_end(step, "completed"), **told)
     step.set_open(ToolCall, call_id, False)
     add_item(step, "tool_result", ref=ref, preview=step.told("preview"), tool_call_id=call_id)
+    metadata = step.told("metadata")
+    if ref is not None and isinstance(metadata, dict) and metadata.get("memory_scope") == "session":
+        step.append_once(("memory",), call_id)
 
 
 def tool_failed(step: Step) -> None:

@@ -24,7 +24,7 @@ from views.state.reducer import apply
 from views.state.shape import State
 from views.state.step import blank, evolved
 
-VERSION = 1
+VERSION = 2
 """To be raised when the reducer makes something else of the same events; old checkpoints are refused then."""
 
 Cursor = int | datetime | str

@@ -122,7 +122,8 @@ class State:
     """Work that has not ended: its keys, by family."""
 
     index: Map[tuple[str, ...], str] = field(default_factory=Map)
-    """Other names: ("idempotency", key), ("queued_turn", id) -> turn id; ("task_idempotency", key) -> task id."""
+    """Other names: ("idempotency", key), ("queued_turn", id) -> turn id; ("task_idempotency", key) -> task id;
+    ("child_thread", thread id) -> subagent id."""
 
     counts: Map[tuple[str, str], int] = field(default_factory=Map)
     """("task", state) -> how many tasks are in it; ("ignored", type) -> how many events of a type we do not know."""
@@ -185,6 +186,12 @@ class State:
         """The newest items of a thread, or of the session, oldest first."""
         lane = self.lane("items") if thread_id is None else self.lane("items", thread_id)
         return tuple(self.items[number] for number in lane.last(count))
+
+    def memory(self) -> tuple[ToolCall, ...]:
+        """The calls that left notes for the whole session, the oldest first; none of turns that were taken back."""
+        calls = (self.tool_calls[call_id] for call_id in self.lane("memory"))
+        turns = ((call, self.turns.get(call.turn_id or "")) for call in calls)
+        return tuple(call for call, turn in turns if turn is None or turn.removed_by is None)
 
     def open_keys(self, family: str) -> tuple[Key, ...]:
         """The records of a family that have not ended, in the order of their keys."""

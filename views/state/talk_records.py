@@ -175,6 +175,9 @@ class ModelCall(Record, family="model_calls"):
     step_id: str | None = None
     provider_name: str | None = None
     model_name: str | None = None
+    operation: str | None = None
+    """What was asked for: `chat`, or the runtime's own `summarize`."""
+
     response_model: str | None = None
     response_id: str | None = None
     status: str = "unknown"

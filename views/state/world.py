@@ -63,6 +63,8 @@ def subagent(step: Step) -> None:
         step.append(("subagents",), subagent_id)
     told = step.pick("child_thread_id", "role", "nickname", "last_message_ref")
     held = step.put(SubagentState, subagent_id, subagent_id=subagent_id, task_id=event.task_id, **told)
+    if held.child_thread_id is not None:
+        step.name(("child_thread", held.child_thread_id), subagent_id)
     if what == "spawned":
         names = ("child_session_id", "parent_subagent_id", "agent_type", "isolation", "model_policy", "objective")
         parents = {"parent_thread_id": event.thread_id, "parent_turn_id": event.turn_id}

@@ -103,7 +103,7 @@ def test_a_start_after_any_write_comes_to_the_same_end(tmp_path: Path) -> None:
 
 
 def test_a_call_that_was_cut_off_is_told_and_asked_again_under_a_new_name(tmp_path: Path) -> None:
-    script = "turns:\n  - steps: [{text: [a, b, c], delay_ms: 100}]\n"
+    script = "turns:\n  - steps: [{text: ['a ', 'b ', 'c'], delay_ms: 100}]\n"
 
     async def play() -> None:
         async with stage(tmp_path, script) as scene:
@@ -118,6 +118,6 @@ def test_a_call_that_was_cut_off_is_told_and_asked_again_under_a_new_name(tmp_pa
             requested = [event for event in scene.events() if event.type == "model.requested"]
             assert len({event.model_request_id for event in requested}) == 2
             assert len({event.step_id for event in requested}) == 1
-            assert scene.text(scene.state.turns["t-1"].output_ref) == "abc"
+            assert scene.text(scene.state.turns["t-1"].output_ref) == "a b c"
 
     run(play)

@@ -31,7 +31,7 @@ def said(scene: Stage, turn_id: str) -> str:
     return " ".join(message.text for message in messages)
 
 
-@pytest.mark.req("AR-85", "AR-86")
+@pytest.mark.req("AR-85", "AR-86", "GAP-8")
 def test_a_context_over_the_threshold_is_compacted_before_the_model_is_asked(tmp_path: Path) -> None:
     async def play() -> None:
         async with stage(tmp_path, TALK, compact_at_tokens=1_200) as scene:
@@ -62,7 +62,7 @@ def test_a_context_over_the_threshold_is_compacted_before_the_model_is_asked(tmp
     run(play)
 
 
-@pytest.mark.req("AR-86")
+@pytest.mark.req("AR-86", "GAP-8")
 def test_compaction_on_request_is_a_turn_of_the_system(tmp_path: Path) -> None:
     async def play() -> None:
         async with stage(tmp_path, TALK) as scene:
@@ -89,7 +89,7 @@ def test_compaction_on_request_is_a_turn_of_the_system(tmp_path: Path) -> None:
     run(play)
 
 
-@pytest.mark.req("AR-87", "AR-98")
+@pytest.mark.req("AR-87", "AR-98", "GAP-8")
 def test_three_failures_in_a_row_open_the_breaker_and_a_success_on_request_closes_it(tmp_path: Path) -> None:
     async def play() -> None:
         async with stage(tmp_path, FAILING, compact_at_tokens=300) as scene:
@@ -107,6 +107,59 @@ def test_three_failures_in_a_row_open_the_breaker_and_a_success_on_request_close
             await scene.say("Hello 7.", "t-7")
             await scene.say("Hello 8.", "t-8")
             assert "context.compaction.completed" in scene.types("t-8")
+
+    run(play)
+
+
+READING = f"""
+after_end: repeat
+turns:
+  - when: {{contains: Sum up this conversation}}
+    steps: [{{text: The person said hello twice.}}]
+  - when: {{contains: Read}}
+    steps:
+      - tool_calls: [{{name: read_file, arguments: {{path: long.txt}}}}]
+      - tool_calls: [{{name: list_files}}]
+      - text: Done.
+  - steps: [{{text: "{LONG}"}}]
+"""
+
+
+def test_a_context_that_grows_too_large_in_the_midst_of_a_turn_is_compacted_before_the_next_call(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        async with stage(tmp_path, READING, compact_at_tokens=2_000) as scene:
+            (tmp_path / "ws" / "long.txt").write_text("line of text\n" * 600)
+            await scene.say("Hello one.", "t-1")
+            await scene.say("Read it.", "t-2")
+            types = scene.types("t-2")
+            begun = types.index("context.compaction.started")
+            assert types.index("tool.result") < begun < types.index("turn.completed")
+            assert types[:begun].count("model.requested") == 1
+            assert [fact.affected_turns for fact in scene.facts("context.compaction.completed")] == [("t-1",)]
+            assert scene.state.turns["t-2"].status == "completed"
+            shown = said(scene, "t-2")
+            assert SUMMARY in shown
+            assert "Hello one." not in shown
+
+    run(play)
+
+
+def test_a_compaction_that_failed_is_not_tried_again_in_the_same_turn_nor_taken_for_a_try_at_the_answer(
+    tmp_path: Path,
+) -> None:
+    script = READING.replace("{text: The person said hello twice.}", "{error: {category: invalid_request}}")
+
+    async def play() -> None:
+        async with stage(tmp_path, script, compact_at_tokens=2_000) as scene:
+            (tmp_path / "ws" / "long.txt").write_text("line of text\n" * 600)
+            await scene.say("Hello one.", "t-1")
+            await scene.say("Read it.", "t-2")
+            assert [fact.consecutive_failures for fact in scene.facts("context.compaction.failed")] == [1]
+            asked = [fact for fact in scene.facts("model.requested", "t-2") if fact.operation == "chat"]
+            assert [fact.attempt_index for fact in asked] == [1, 1, 1]
+            assert scene.state.turns["t-2"].status == "completed"
 
     run(play)
 

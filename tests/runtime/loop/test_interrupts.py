@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.loop.driving import SESSION, THREAD, Stage, run, stage
 from views.state import State
 
-SLOW = "turns:\n  - steps: [{text: [a, b, c, d], delay_ms: 200}]\n  - steps: [{text: Next.}]\n"
+SLOW = "turns:\n  - steps: [{text: ['a ', 'b ', 'c ', 'd'], delay_ms: 200}]\n  - steps: [{text: Next.}]\n"
 WRITE = """
 turns:
   - steps:
@@ -95,9 +95,9 @@ def test_a_file_that_is_being_written_is_written_and_recorded_before_the_turn_en
             tool = scene.runtime.tools
 
             class Slow:
-                async def execute(self, action: Any) -> Any:
+                async def execute(self, action: Any, report: Any) -> Any:
                     await scene.runtime.interrupt_turn(session_id=SESSION, turn_id="t-1", reason="enough")
-                    return await tool.execute(action)
+                    return await tool.execute(action, report)
 
             scene.runtime.executors["tool"] = Slow()
             await scene.submit("Go.", "t-1")

@@ -178,7 +178,7 @@ def test_every_tool_has_an_entry_a_schema_and_a_description(workspace: Workspace
     tools = Tools(workspace.root)
     entries = tools.entries(policy="ask", mode="interactive")
     assert [entry.tool_name for entry in entries] == [spec.name for spec in tools.specs()]
-    assert len(entries) == len(BUILT_IN) == 7
+    assert len(entries) == len(BUILT_IN) == 8
     for entry in entries:
         assert entry.description
         assert entry.input_schema

@@ -77,7 +77,7 @@ def test_reads_that_do_not_depend_on_each_other_run_at_the_same_time(
 ) -> None:
     together = threading.Barrier(3, timeout=10)
 
-    def meet(workspace: Any, asked: Any) -> Observation:
+    def meet(workspace: Any, asked: Any, report: Any) -> Observation:
         together.wait()  # raises unless three calls are here at once
         return Observation(asked.path)
 
@@ -122,7 +122,7 @@ def test_calls_on_the_same_file_happen_in_the_order_the_model_asked(tmp_path: Pa
 def test_a_slow_tool_does_not_hold_up_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tools_module.BUILT_IN[0]
 
-    def slow(workspace: Any, asked: Any) -> Observation:
+    def slow(workspace: Any, asked: Any, report: Any) -> Observation:
         time.sleep(0.3)
         return Observation("late")
 

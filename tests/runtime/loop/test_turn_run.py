@@ -124,7 +124,7 @@ def test_a_turn_ends_at_its_bound_of_steps_and_says_so(tmp_path: Path) -> None:
 
 
 def test_the_pieces_of_a_stream_are_told_while_it_runs(tmp_path: Path) -> None:
-    script = "turns:\n  - steps:\n      - {text: [one, two, three, four, five, six], delay_ms: 40}\n"
+    script = "turns:\n  - steps:\n      - {text: ['one ', 'two ', 'three ', 'four ', 'five ', 'six'], delay_ms: 40}\n"
 
     async def play() -> None:
         async with stage(tmp_path, script) as scene:
@@ -133,7 +133,7 @@ def test_the_pieces_of_a_stream_are_told_while_it_runs(tmp_path: Path) -> None:
             assert next(iter(state.model_calls.values())).ended_at is None
             await scene.idle()
             pieces = scene.facts("model.delta")
-            assert "".join(piece.text for piece in pieces) == "onetwothreefourfivesix"
+            assert "".join(piece.text for piece in pieces) == "one two three four five six"
             assert len(pieces) > 1
 
     run(play)

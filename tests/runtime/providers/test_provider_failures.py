@@ -251,7 +251,7 @@ def test_closing_a_stream_ends_the_request(server: ModelServer, shape: str) -> N
     async def run() -> None:
         provider = opened(shape, server)
         stream = provider.stream(request())
-        async with aclosing(stream):  # type: ignore[type-var] # generators have aclose, the protocol promises less
+        async with aclosing(stream):
             async for _ in stream:
                 break
         assert await asyncio.to_thread(server.hung_up.wait, 5)
