@@ -11,7 +11,7 @@ from models.payloads.cost import CostRecorded, QuotaBlocked, QuotaLow, RateLimit
 from models.payloads.model import ModelDelta, ModelFailed
 from models.payloads.reasoning import ReasoningDelta
 from models.payloads.routing import RoutingDecided, RoutingFallbackApplied, RoutingNotPossible, RoutingSingleCandidate
-from models.payloads.tool import ToolArgs, ToolFailed, ToolResult
+from models.payloads.tool import ToolArgs, ToolFailed, ToolProgress, ToolResult
 from models.payloads.turn import TurnCompleted, TurnFailed
 
 PREVIEW_CHARS = 100
@@ -57,6 +57,8 @@ class Terminal:
                 return f"· no model: {payload.reason}"
             case ToolArgs():
                 self._arguments[str(event.tool_call_id)] = payload.preview or ""
+            case ToolProgress():
+                return f"· {payload.tool_name}: {payload.message}"
             case ToolResult():
                 return f"✓ {_short(self._arguments.get(str(event.tool_call_id)) or str(payload.tool_name))}"
             case ToolFailed():

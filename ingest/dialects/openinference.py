@@ -86,7 +86,7 @@ def _reading() -> Reading:
         first_token_ms=pl.lit(None, pl.Float64),
         cost_usd=measure(COST),
         tool_name=pl.coalesce(first("tool.name"), "name"),
-        tool_call_id=first(*TOOL_CALL_ID),
+        tool_call_id=pl.coalesce(first(*TOOL_CALL_ID), _answered_call(kind)),
         tool_type=pl.lit(None, pl.String),
         agent_name=pl.coalesce(first("agent.name"), pl.when(kind == "AGENT").then(pl.col("name"))),
     )
@@ -95,3 +95,9 @@ def _reading() -> Reading:
 def _answer_id(kind: pl.Expr) -> pl.Expr:
     """The provider's id of the answer: SDKs print it first when the whole answer is the span's output."""
     return pl.when(kind == "LLM").then(attribute("output.value").str.extract(r'^\{"id":\s*"([^"]+)"'))
+
+
+def _answered_call(kind: pl.Expr) -> pl.Expr:
+    """The call a tool answers: LangChain's tools return a message that names it, printed as the span's output."""
+    printed = r"""(?s)^(?:\{"type":\s*"tool",.*?"tool_call_id":\s*"|content=.*\stool_call_id=')([^"']+)"""
+    return pl.when(kind == "TOOL").then(attribute("output.value").str.extract(printed))

@@ -208,3 +208,23 @@ def test_openinference_tells_cost_reasoning_and_cache_writes() -> None:
     call = one({"openinference.span.kind": "LLM", "llm.cost.total": 0.25} | counts)
     assert (call["uncached_input_tokens"], call["cache_write_tokens"], call["reasoning_tokens"]) == (6, 4, 2)
     assert (call["cost_usd"], call["cost_state"], call["price_entry"]) == (0.25, "reported", None)
+
+
+@pytest.mark.parametrize(
+    ("printed", "call"),
+    [
+        (
+            '{"type": "tool", "data": {"content": "21", "name": "f", "tool_call_id": "call_1", "status": "success"}}',
+            "call_1",
+        ),
+        (
+            '{"type": "tool", "data": {"content": "a\\nb: \\"tool_call_id\\": \\"x\\"", "tool_call_id": "call_1"}}',
+            "call_1",
+        ),
+        ("content='21' name='f' tool_call_id='call_1'", "call_1"),
+        ('{"tool_call_id": "of somebody else", "rows": 3}', None),
+        ("21", None),
+    ],
+)
+def test_a_tool_of_langchain_names_the_call_it_answers_in_what_it_returns(printed: str, call: str | None) -> None:
+    assert one({"openinference.span.kind": "TOOL", "tool.name": "f", "output.value": printed})["tool_call_id"] == call
