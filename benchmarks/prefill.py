@@ -45,6 +45,7 @@ def prefilled(folder: Path, name: str = "home") -> Path:
     """A copy of the filled home; the first call makes the original, which takes some minutes."""
     home = folder / name
     shutil.copytree(_original(), home)
+    os.sync()  # else the copy is written to disk while something is measured
     return home
 
 

@@ -9,7 +9,7 @@ import click
 
 from cli.loading import load
 from cli.output import progress, table
-from cli.settings import settings
+from cli.settings import settings, take_prices
 from collector.home import Home
 from collector.import_sources import Source, holding, sources
 from collector.importing import Import, Imported, files_in, import_files
@@ -39,7 +39,9 @@ def command(ctx: click.Context, paths: tuple[str, ...], *, yes: bool, watch: boo
     In a folder, files of other kinds are passed over. Importing again adds nothing, and an interrupted import goes on
     where it stopped. One bad line costs that line and is reported with its number; exit code 3 if there was any.
     """
-    home = Home(settings(ctx).home)
+    chosen = settings(ctx)
+    take_prices(chosen)
+    home = Home(chosen.home)
     named = tuple(Path(path) for path in paths if path != AUTO)
     for path in named:
         if not path.exists():

@@ -8,6 +8,8 @@ import store
 from cli.output import progress
 from collector.home import Home
 from collector.loader import Loader
+from collector.prices import Prices
+from collector.repricing import Repricer
 from journal import Journal
 from models.errors import Locked, TachographError
 
@@ -25,7 +27,8 @@ def load(home: Home) -> None:
             return
         with index, progress(last, "loading") as bar:
             bar.update(index.position())
-            loader = Loader(journal, index)
+            prices = Prices(home.path)
+            loader = Loader(journal, index, Repricer(index, prices.table(), prices.note))
             try:
                 loader.catch_up(lambda position: bar.update(position - bar.pos))
             finally:

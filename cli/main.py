@@ -27,6 +27,7 @@ VERBS = {
     "schema": ("cli.schema", "Print the JSON Schema of event types."),
     "journal": ("cli.journal_", "Look after the journal."),
     "rebuild": ("cli.rebuild", "Make the index again from the journal."),
+    "reprice": ("cli.reprice", "Price what is recorded again, by another table or your own price file."),
     "receiver": ("cli.receiver", ""),
     "index": ("cli.index", ""),
 }

@@ -1,7 +1,7 @@
 """How verbs print tables: drawn on a terminal, tab-separated for a script."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -76,6 +76,12 @@ def money(usd: float | None, state: str | None) -> str:
         return "unknown" if state == "unknown" else "-"
     text = "< $0.0001" if 0 < usd < 0.0001 else f"${usd:.4f}" if usd < 0.01 else f"${usd:.2f}"
     return f"≥ {text}" if state == "partial" else text
+
+
+def cost(row: Mapping[str, Any]) -> str:
+    """What a session, or several, cost, and how many calls are not in it."""
+    told = money(row["cost_usd"], row["cost_state"])
+    return f"{told} ({row['costs_unknown']} unpriced)" if row["costs_unknown"] else told
 
 
 def ago(moment: datetime | None) -> str:

@@ -3,7 +3,7 @@
 import click
 
 from cli.output import progress
-from cli.settings import settings
+from cli.settings import settings, take_prices
 from collector.home import Home
 from collector.loader import rebuild
 from journal import Journal
@@ -17,9 +17,11 @@ def command(ctx: click.Context) -> None:
 
     Stop `tachograph up` first (exit code 5 while it runs). Receiving does not need the index and loses nothing.
     """
-    home = Home(settings(ctx).home)
+    chosen = settings(ctx)
+    home = Home(chosen.home)
     if not home.journal.is_dir():
         raise UsageError(f"there is no journal in {home.path}", next_step="start one with `tachograph up`")
+    take_prices(chosen)
     with Journal(home.journal, compress=False) as journal:
         last = journal.last_position()
     with progress(last, "rebuilding") as bar:

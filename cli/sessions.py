@@ -54,7 +54,7 @@ def command(ctx: click.Context, limit: int, status: str | None, as_json: bool) -
                 row["uncached_input_tokens"],
                 row["cache_read_tokens"],
                 row["output_tokens"],
-                output.money(row["cost_usd"], row["cost_state"]),
+                output.cost(row),
             )
             for row in rows
         ],

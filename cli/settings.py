@@ -19,3 +19,14 @@ def log_to_stderr() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+
+
+def take_prices(chosen: Settings) -> None:
+    """Let the home go by the price file that is set, if one is; raises MalformedInput, which names line and field."""
+    if chosen.price_file is None:
+        return
+    from collector.home import Home  # loads the database and the price table, which most verbs start without
+    from collector.prices import Prices
+
+    Home(chosen.home).make()
+    Prices(chosen.home).take_own(chosen.price_file)

@@ -84,5 +84,5 @@ def _head(found: dict[str, Any]) -> None:
     click.echo(f"{output.clean(found['session_id'])}  {found['status']}  {output.duration(found['duration_ms'])}")
     click.echo(
         f"{found['model_calls']} model calls, {found['tool_calls']} tool calls, {tokens or 'tokens unknown'}, "
-        f"cost {output.money(found['cost_usd'], found['cost_state'])}; from {output.clean(found['service_name'])}"
+        f"cost {output.cost(found)}; from {output.clean(found['service_name'])}"
     )

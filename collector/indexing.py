@@ -7,29 +7,33 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from collector.home import Home
 from collector.http_server import Server
 from collector.index_store import IndexStore
 from collector.loader import Loader
+from collector.prices import Prices
 from collector.problems import Problem
 from collector.query import Queries
 from collector.query_request import QueryRequest, limited_body
+from collector.repricing import Repricer
 from collector.sql_guard import Guard, columns_of
 from collector.stream import Cursor, Tail, Wanted
 from collector.streaming import BoundedStream
 from collector.watchdog import Running, Watchdog
 from journal import Journal
-from models.errors import UsageError
+from models.errors import TachographError, UsageError
 from models.settings import Settings
 from store import Layout, quarantine
 from store.database import without_paths
@@ -37,6 +41,8 @@ from store.database import without_paths
 MAX_SOCKET_PATH_BYTES = 107
 CATCH_UP_SECONDS = 3.0
 """After SIGTERM so long loading goes on; what is left is loaded at the next start."""
+
+REPRICING_POLL_SECONDS = 0.1
 
 
 class Index:
@@ -46,7 +52,8 @@ class Index:
         self._layout = Layout(settings.home)
         self.journal = Journal(self._layout.journal, compress=False)
         self.store = IndexStore.open(settings.home, memory_limit=f"{settings.index_memory_bytes}B")
-        self._loader = Loader(self.journal, self.store)
+        self._prices = Prices(settings.home)
+        self._loader = Loader(self.journal, self.store, Repricer(self.store, self._prices.table(), self._prices.note))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._load, name="loader")
         self.failure: BaseException | None = None
@@ -96,6 +103,7 @@ class Index:
             ("/v1/query", self.query, ["POST"]),
             ("/v1/stream", self.stream, ["GET"]),
             ("/v1/index", self.index, ["GET"]),
+            ("/v1/reprice", self.reprice, ["POST"]),
             ("/livez", self.livez, ["GET"]),
             ("/readyz", self.readyz, ["GET"]),
         )
@@ -134,6 +142,26 @@ class Index:
         """What is loaded and what is not yet."""
         return JSONResponse(await asyncio.to_thread(self._status))
 
+    async def reprice(self, _: Request) -> Response:
+        """Go by the prices that the home's folder tells now; lines of JSON say how far that is and what came of it.
+
+        Only on the socket in the home folder, never passed on from the HTTP port. It goes on if nobody listens.
+        """
+        try:
+            repricing = self._loader.pricing.go_by(await asyncio.to_thread(self._prices.table))
+        except TachographError as problem:
+            raise Problem("request", problem.message, problem.next_step) from None
+
+        async def lines() -> AsyncGenerator[bytes, None]:
+            while repricing.outcome is None and repricing.failure is None and self.loading:
+                yield orjson.dumps({"done": repricing.done, "rows": repricing.rows}) + b"\n"
+                await asyncio.sleep(REPRICING_POLL_SECONDS)
+            ended = repricing.failure or "the index is stopping; pricing goes on at its next start"
+            told = {"error": ended} if repricing.outcome is None else {"outcome": asdict(repricing.outcome)}
+            yield orjson.dumps(told) + b"\n"
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
     async def livez(self, _: Request) -> Response:
         """The process answers."""
         return PlainTextResponse("ok\n")
@@ -154,7 +182,7 @@ class Index:
             unread = str(error) if isinstance(error, Problem) else without_paths(error)
         return {
             **known,
-            "trouble": self._loader.trouble or self.store.trouble or unread,
+            "trouble": self._loader.trouble or self.store.trouble or self._loader.pricing.trouble or unread,
             "quarantines": [note.model_dump(mode="json") for note in quarantine.notes(self._layout)],
         }
 

@@ -13,6 +13,8 @@ import polars as pl
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from collector.prices import Prices
+from collector.repricing import Repricer
 from ingest.batch import Batch
 from ingest.dialects import translate
 from ingest.dialects.dialect import event_schema
@@ -22,6 +24,7 @@ from ingest.file_lines import decode_packed
 from ingest.otlp.records import KIND_PREFIX, decode
 from journal import Journal, Record
 from models.errors import TachographError
+from models.pricing import PriceTable
 from store import Layout, Store, Undecoded
 from store.database import shows_damage, without_paths
 from store.rebuilding import rebuild as rebuild_index
@@ -40,7 +43,7 @@ GIVE_UP_AFTER = 3
 """A record that cannot be stored alone so many times is noted and passed over."""
 
 MACHINE = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException)
-UNUSABLE = (*MACHINE, duckdb.InternalException, duckdb.ConnectionException)
+UNUSABLE = (*MACHINE, duckdb.InternalException, duckdb.ConnectionException, duckdb.TransactionException)
 """After these only a file opened anew can be relied on."""
 
 TROUBLE = (duckdb.Error, sqlite3.Error, OSError)
@@ -73,7 +76,7 @@ class Prepared:
     undecoded: tuple[Undecoded, ...] = ()
 
 
-def prepare(entries: Sequence[Record], after: int) -> Prepared:
+def prepare(entries: Sequence[Record], after: int, prices: PriceTable | None = None) -> Prepared:
     """Decode and translate journal records; one that cannot be is noted and leaves the others alone."""
     batches: list[Batch] = []
     undecoded: list[Undecoded] = []
@@ -86,10 +89,10 @@ def prepare(entries: Sequence[Record], after: int) -> Prepared:
             except FAULTS as fault:
                 undecoded.append(noted(entry, f"cannot be decoded: {fault}"))
     try:
-        records, events = _translated(Batch.concat(batches))
+        records, events = _translated(Batch.concat(batches), prices)
     except FAULTS as fault:
         if len(entries) > 1:
-            return _joined([prepare([entry], entry.position - 1) for entry in entries], after)
+            return _joined([prepare([entry], entry.position - 1, prices) for entry in entries], after)
         # What a dialect trips over is still a record: it is kept, without events.
         undecoded.append(noted(entries[0], f"was stored, but no dialect could read it: {fault}"))
         records, events = Batch.concat(batches).records, empty_events()
@@ -110,10 +113,10 @@ def _lines(entry: Record) -> Batch:
     raise ValueError(f"unknown kind {entry.kind!r}")
 
 
-def _translated(batch: Batch) -> tuple[pa.Table, pl.DataFrame]:
+def _translated(batch: Batch, prices: PriceTable | None) -> tuple[pa.Table, pl.DataFrame]:
     if not len(batch):
         return arrow_schema(RECORDS).empty_table(), empty_events()
-    found = translate(batch)
+    found = translate(batch, prices)
     records = batch.records
     for name, told in (("dialect", found.dialect), ("session_key", found.session_key)):
         column = pa.chunked_array([told.to_arrow().cast(pa.string())])
@@ -146,11 +149,15 @@ def _moment(entry: Record) -> datetime:
 
 
 class Loader:
-    """Moves the journal into the store, one batch after the other; the store alone knows how far it got."""
+    """Moves the journal into the store, one batch after the other; the store alone knows how far it got.
 
-    def __init__(self, journal: Journal, store: Store) -> None:
+    Calls are priced by `pricing`, which also prices again, a part after each batch, what is stored by other prices.
+    """
+
+    def __init__(self, journal: Journal, store: Store, pricing: Repricer | None = None) -> None:
         self._journal = journal
         self._store = store
+        self.pricing = pricing or Repricer(store)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="decode")
         self._ahead: Future[Prepared | None] | None = None
         self._failures = 0
@@ -169,7 +176,7 @@ class Loader:
         quiet = 0.0
         while not stop.is_set():
             try:
-                quiet = 0.0 if self.step() else self._rest(quiet, stop)
+                quiet = 0.0 if self._work() else self._rest(quiet, stop)
             except TROUBLE as error:
                 self._recover(error, stop)
         self.close()
@@ -183,12 +190,19 @@ class Loader:
         never = threading.Event()
         while True:
             try:
-                if not self.step():
+                if not self._work():
                     self._store.refresh()
                     return
                 told(self._store.position())
             except TROUBLE as error:
                 self._recover(error, never)
+
+    def _work(self) -> bool:
+        """Load a batch and price a part of what is stored; False if there was nothing to do."""
+        if self.pricing.turned():
+            self._drop_ahead()  # it was prepared by the old prices
+        loaded = self.step()
+        return self.pricing.step() or loaded
 
     def step(self) -> bool:
         """Load the next batch; False if there is none. Raises duckdb.Error, and then has stored nothing of it."""
@@ -225,7 +239,12 @@ class Loader:
         if len(refusals) >= GIVE_UP_AFTER:
             note = noted(entries[0], f"cannot be stored: {refusals[-1]}")
             return Prepared(arrow_schema(RECORDS).empty_table(), empty_events(), after, note.position, (note,))
-        return prepare(entries, after)
+        return prepare(entries, after, self.pricing.prices)
+
+    def _drop_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
+            self._ahead = None
 
     def _rest(self, quiet: float, stop: threading.Event) -> float:
         """Nothing to load: bring the roll-ups up to date, after a while write to disk; how long it has been quiet."""
@@ -250,9 +269,8 @@ class Loader:
         """
         self._failures += 1
         self.trouble = without_paths(error)
-        if self._ahead is not None:
-            self._ahead.cancel()
-            self._ahead = None
+        self._drop_ahead()
+        self.pricing.again()
         try:
             if shows_damage(error):
                 self._store.quarantine(self.trouble)
@@ -271,11 +289,15 @@ class Loader:
 
 
 def rebuild(home: Path, told: Callable[[int], None] = lambda _: None) -> None:
-    """Make the index of a home folder again from its journal, beside the old one, and swap it in."""
+    """Make the index of a home folder again from its journal, beside the old one, and swap it in.
+
+    Calls are priced by what the home goes by.
+    """
+    prices = Prices(home).table()
 
     def fill(store: Store) -> None:
         with Journal(Layout(home).journal, compress=False) as journal:
-            loader = Loader(journal, store)
+            loader = Loader(journal, store, Repricer(store, prices))
             try:
                 loader.catch_up(told)
             finally:

@@ -71,6 +71,13 @@ def cost(usd: float | None, state: str | None) -> str:
     return f"≥ {money(usd)}" if state == "partial" else money(usd)
 
 
+def unpriced(calls: int | None, share: float | None) -> str:
+    """How much of a sum of costs is not in it."""
+    if not calls:
+        return "all calls are in it"
+    return f"without {plural(calls, 'call')} of unknown price ({share or 0.0:.1%})"
+
+
 COST_STATES = {
     "reported": "reported by the agent",
     "priced": "from the price table",

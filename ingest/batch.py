@@ -59,16 +59,16 @@ class Batch:
         return pa.concat_tables([part.records for part in self.parts]) if self.parts else empty
 
     def frame(self, keys: Mapping[str, Any] | None = None) -> pl.DataFrame:
-        """The columns of `records`, and one for each wanted attribute key in the wanted type."""
+        """The columns of `records`, and one for each wanted attribute key that a record has, in the wanted type."""
         frame = cast(pl.DataFrame, pl.from_arrow(self.records, rechunk=False))
-        wanted = {key: _column(self.parts, key, dtype) for key, dtype in (keys or {}).items()}
-        return frame.with_columns(**wanted)
+        found = (_column(self.parts, key, dtype) for key, dtype in (keys or {}).items())
+        return frame.with_columns(series for series in found if series is not None)
 
 
-def _column(parts: Sequence[Part], key: str, dtype: Dtype) -> pl.Series | pl.Expr:
+def _column(parts: Sequence[Part], key: str, dtype: Dtype) -> pl.Series | None:
     found = [part.attributes.column(key, dtype) for part in parts]
-    if all(series is None for series in found):
-        return pl.lit(None, dtype)
+    if all(series is None or series.null_count() == len(series) for series in found):
+        return None
     sized = zip(parts, found, strict=True)
     return pl.concat(
         [pl.repeat(None, part.records.num_rows, dtype=dtype, eager=True) if s is None else s for part, s in sized]

@@ -1,10 +1,10 @@
-"""What tokens cost by the genai-prices table: its own match, its own arithmetic, never a guess of ours."""
+"""What tokens cost by a price table: its own match, its own arithmetic, never a guess of ours."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Self
 
 import genai_prices
@@ -12,9 +12,10 @@ from genai_prices import data_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices, TimeOfDateConstraint
 
 from models import values
+from models.price_file import OwnPrices
 
 TABLE_VERSION = f"genai-prices {genai_prices.__version__}"
-"""Kept on each cost. The table is the one in the installed package: nothing is fetched, so a rebuild prices alike."""
+"""Of the table in the installed package: nothing is fetched, so the same program prices alike."""
 
 OTHER_SPELLINGS = {"gcp.gen_ai": "google", "x_ai": "x-ai", "az.ai.inference": "azure", "azure.ai.inference": "azure"}
 """Names of the OTel convention that the table spells otherwise."""
@@ -26,6 +27,8 @@ FRAMEWORKS = frozenset(
 
 TOKEN_PRICES = ("input_mtok", "output_mtok", "input_text_mtok", "output_text_mtok")
 """Without any of these an entry prices hours, pages or characters: tokens cannot be priced by it."""
+
+CACHED_MATCHES = 8192
 
 USAGE = ("uncached_input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
@@ -76,11 +79,20 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A cost, the entry that was matched (`provider/model` of the table) and the table's version."""
+    """A cost, the entry that was matched (`provider/model` of the table, or of the user's file) and its version."""
 
     cost_usd: float
     entry: str
     version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The entry that a table has for a model: its name, the version of the table or file it is in, and its prices."""
+
+    entry: str
+    version: str
+    info: ModelInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,41 +102,94 @@ class Band:
     above: int
     up_to: int
     fee: float
-    rates: tuple[float, float, float, float, float]
+    rates: tuple[float, ...]
+    """Per token of each class in `USAGE`, and what an hour in the cache adds to a write."""
 
 
 NO_LIMIT = 2**62
 
 
+class PriceTable:
+    """Prices to go by: a table of genai-prices, and before it the user's own file, if there is one."""
+
+    def __init__(self, base: data_snapshot.DataSnapshot, base_version: str, own: OwnPrices | None = None) -> None:
+        self._base = base
+        self._base_version = base_version
+        self._own = own
+        self.version = base_version if own is None else f"{base_version} + {own.version}"
+        """Which table and file these are; equal versions price alike."""
+
+        self.match = lru_cache(maxsize=CACHED_MATCHES)(self._match)
+        self.bands = lru_cache(maxsize=CACHED_MATCHES)(self._bands)
+
+    def price(self, provider: str | None, model: str | None, usage: Usage, when: datetime) -> Priced | None:
+        """The cost of one call at that moment, or None where the table has no match."""
+        found = self.match(provider, model, when.astimezone(UTC).date())
+        if found is None:
+            return None
+        prices = found.info.get_prices(when)
+        if not _prices_tokens(prices):
+            return None
+        total = prices.calc_price(usage.as_table_counts())["total_price"]
+        return Priced(float(total), found.entry, found.version)
+
+    def rates(self, provider: str | None, model: str | None, input_tokens: int, when: datetime) -> values.Price | None:
+        """The line of the table for a call of that size at that moment, per million tokens, or None without a match."""
+        found = self.match(provider, model, when.astimezone(UTC).date())
+        if found is None:
+            return None
+        prices = found.info.get_prices(when)
+        if not _prices_tokens(prices):
+            return None
+        band = next(band for band in _linear_bands(prices) if band.above < input_tokens <= band.up_to)
+        uncached, cache_read, cache_write, output = (round(rate * 1_000_000, 9) for rate in band.rates[:4])
+        return values.Price(
+            table_version=found.version,
+            entry=found.entry,
+            input_usd_per_mtok=uncached,
+            cache_read_usd_per_mtok=cache_read,
+            cache_write_usd_per_mtok=cache_write,
+            output_usd_per_mtok=output,
+        )
+
+    def _match(self, provider: str | None, model: str | None, day: date) -> Match | None:
+        """The entry for a model: the user's own, else the table's, found by the table's own rules."""
+        if self._own is not None and model:
+            known = named(provider)
+            own = self._own.find(frozenset((known, str(provider).lower()) if known else ()), model, day)
+            if own is not None:
+                return Match(self._own.entry_id(own), self._own.version, own.info)
+        found = find(self._base, provider, model)
+        return None if found is None else Match(entry_id(*found), self._base_version, found[1])
+
+    def _bands(self, provider: str | None, model: str, day: date) -> tuple[tuple[Match, Band | None], ...]:
+        """The price bands of a model on a day; a None stands for prices that change within the day."""
+        found = self.match(provider, model, day)
+        if found is None:
+            return ()
+        dated = found.info.prices
+        if isinstance(dated, list) and any(isinstance(p.constraint, TimeOfDateConstraint) for p in dated):
+            return ((found, None),)
+        prices = found.info.get_prices(datetime.combine(day, time(), UTC))
+        if not _prices_tokens(prices):
+            return ()
+        return tuple((found, band) for band in _linear_bands(prices))
+
+
+@cache
+def installed() -> PriceTable:
+    """The table of the installed package, alone."""
+    return PriceTable(data_snapshot.get_snapshot(), TABLE_VERSION)
+
+
 def price(provider: str | None, model: str | None, usage: Usage, when: datetime) -> Priced | None:
-    """The cost of one call at that moment, or None where the table has no match."""
-    found = match(provider, model)
-    if found is None:
-        return None
-    prices = found[1].get_prices(when)
-    if not _prices_tokens(prices):
-        return None
-    return Priced(float(prices.calc_price(usage.as_table_counts())["total_price"]), entry_id(*found), TABLE_VERSION)
+    """The cost of one call at that moment by the installed table, or None where it has no match."""
+    return installed().price(provider, model, usage, when)
 
 
 def rates(provider: str | None, model: str | None, input_tokens: int, when: datetime) -> values.Price | None:
-    """The line of the table for a call of that size at that moment, per million tokens, or None without a match."""
-    found = match(provider, model)
-    if found is None:
-        return None
-    prices = found[1].get_prices(when)
-    if not _prices_tokens(prices):
-        return None
-    band = next(band for band in _linear_bands(prices) if band.above < input_tokens <= band.up_to)
-    uncached, cache_read, cache_write, output = (round(rate * 1_000_000, 9) for rate in band.rates[:4])
-    return values.Price(
-        table_version=TABLE_VERSION,
-        entry=entry_id(*found),
-        input_usd_per_mtok=uncached,
-        cache_read_usd_per_mtok=cache_read,
-        cache_write_usd_per_mtok=cache_write,
-        output_usd_per_mtok=output,
-    )
+    """The line of the installed table for a call of that size at that moment, or None without a match."""
+    return installed().rates(provider, model, input_tokens, when)
 
 
 def cost_at(line: values.Price, usage: Usage) -> float | None:
@@ -142,34 +207,32 @@ def cost_at(line: values.Price, usage: Usage) -> float | None:
 
 @lru_cache(maxsize=4096)
 def match(provider: str | None, model: str | None) -> tuple[Provider, ModelInfo] | None:
-    """The table's entry for a model, found by the table's own rules; without a provider it matches the model alone."""
+    """The installed table's entry for a model."""
+    return find(data_snapshot.get_snapshot(), provider, model)
+
+
+def find(
+    table: data_snapshot.DataSnapshot, provider: str | None, model: str | None
+) -> tuple[Provider, ModelInfo] | None:
+    """A table's entry for a model, found by the table's own rules; without a provider it matches the model alone."""
     if not model:
         return None
-    named = None if provider is None or provider in FRAMEWORKS else OTHER_SPELLINGS.get(provider, provider)
     try:
-        return data_snapshot.get_snapshot().find_provider_model(model, None, named or None, None)
+        return table.find_provider_model(model, None, named(provider), None)
     except LookupError:
         return None
+
+
+def named(provider: str | None) -> str | None:
+    """A provider as the table spells it; None where nobody, or only a framework, is named."""
+    if not provider or provider in FRAMEWORKS:
+        return None
+    return OTHER_SPELLINGS.get(provider, provider).lower()
 
 
 def entry_id(provider: Provider, model: ModelInfo) -> str:
     """The name of an entry, as kept beside a cost."""
     return f"{provider.id}/{model.id}"
-
-
-@lru_cache(maxsize=8192)
-def bands(provider: str | None, model: str, day: date) -> tuple[tuple[str, Band | None], ...]:
-    """The price bands of a model on a day; a None stands for prices that change within the day."""
-    found = match(provider, model)
-    if found is None:
-        return ()
-    info = found[1]
-    prices = info.get_prices(datetime.combine(day, time(), UTC))
-    if isinstance(info.prices, list) and any(isinstance(p.constraint, TimeOfDateConstraint) for p in info.prices):
-        return ((entry_id(*found), None),)
-    if not _prices_tokens(prices):
-        return ()
-    return tuple((entry_id(*found), band) for band in _linear_bands(prices))
 
 
 def _prices_tokens(prices: ModelPrice) -> bool:
@@ -191,9 +254,13 @@ def _linear_bands(prices: ModelPrice) -> Iterator[Band]:
             _total(prices, Usage(size, output_tokens=1)) - whole,
             _total(prices, Usage(size, output_tokens=1, reasoning_tokens=1))
             - _total(prices, Usage(size, output_tokens=1)),
+            (
+                _total(prices, Usage(0, cache_write_tokens=size, cache_write_1h_tokens=size))
+                - _total(prices, Usage(0, cache_write_tokens=size))
+            )
+            / size,
         )
-        first, *rest = (float(rate) for rate in rates)
-        yield Band(above, up_to, float(fee), (first, rest[0], rest[1], rest[2], rest[3]))
+        yield Band(above, up_to, float(fee), tuple(float(rate) for rate in rates))
 
 
 def _total(prices: ModelPrice, usage: Usage) -> Decimal:

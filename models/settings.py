@@ -88,6 +88,9 @@ class Settings(BaseModel):
     stream_stall_s: float = Field(default=30.0, gt=0)
     """Seconds a reader of the live tail may take nothing before it is cut off; it can resume."""
 
+    price_file: Path | None = None
+    """Price file of your own that adds models or overrides the price table; docs/prices.md shows the format."""
+
     @property
     def beyond_loopback(self) -> bool:
         """Whether other machines can reach any of the addresses."""

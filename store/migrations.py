@@ -9,26 +9,50 @@ import duckdb
 
 from models.errors import SchemaTooNew
 from models.failpoints import reached
-from store import database
+from store import database, rollup
 from store.schema import TABLES, VERSION, create_table
 from views.relations import Relation, relations
 
 Migration = Callable[[duckdb.DuckDBPyConnection], None]
 
-MIGRATIONS: dict[int, Migration] = {}
+
+def _rolled_up_beside_the_position(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("alter table progress add column rolled_up bigint")
+    connection.execute("""
+        update progress set rolled_up = coalesce(
+            (select cast(value as bigint) from meta where key = 'rolled_up' and value = '-1'), position
+        )
+    """)  # in a file the roll-ups are never behind
+    connection.execute("delete from meta where key = 'rolled_up'")
+
+
+def _subagents(connection: duckdb.DuckDBPyConnection) -> None:
+    _create_table(connection, "subagent_rollup")  # empty: what is derived is made anew after the last step
+
+
+def _costs_by_entry(connection: duckdb.DuckDBPyConnection) -> None:
+    for name in ("costs_unknown bigint", "price_entry varchar", "price_version varchar"):
+        connection.execute(f"alter table cost_rollup add column {name}")  # filled when what is derived is made anew
+
+
+MIGRATIONS: dict[int, Migration] = {1: _rolled_up_beside_the_position, 2: _subagents, 3: _costs_by_entry}
 """For each older version, the step that makes the next one of it."""
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the tables in an empty file."""
     connection.execute("begin")
-    for name, columns in TABLES.items():
-        connection.execute(create_table(name, columns))
-        for column in columns:
-            connection.execute(f"comment on column {name}.{column.name} is {database.quoted(column.meaning)}")
+    for name in TABLES:
+        _create_table(connection, name)
     connection.execute("insert into meta values ('schema_version', ?)", [str(VERSION)])
-    connection.execute("insert into progress values (0, 0, 0, 0, 0)")
+    connection.execute("insert into progress values (0, 0, 0, 0, 0, 0)")
     connection.execute("commit")
+
+
+def _create_table(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    connection.execute(create_table(name, TABLES[name]))
+    for column in TABLES[name]:
+        connection.execute(f"comment on column {name}.{column.name} is {database.quoted(column.meaning)}")
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
@@ -65,6 +89,9 @@ def migrate(
             connection.execute("update meta set value = ? where key = 'schema_version'", [str(version + 1)])
             connection.execute("commit")
             reached("store.migrated.step")
+        connection.execute("begin")
+        rollup.remake(connection)
+        connection.execute("commit")
         connection.execute(f"checkpoint {database.CATALOG}")
     _sync(work)
     reached("store.migrated")
@@ -89,10 +116,6 @@ def install_relations(connection: duckdb.DuckDBPyConnection) -> bool:
         _install(connection, relation)
     connection.execute("delete from meta where key = 'relations'")
     connection.execute("insert into meta values ('relations', ?)", [digest])
-    connection.execute("""
-        insert into meta select 'rolled_up', cast(position as varchar) from progress
-        where not exists (select 1 from meta where key = 'rolled_up')
-    """)  # in a file the roll-ups are never behind
     connection.execute("commit")
     return True
 

@@ -110,8 +110,8 @@ class Reader:
     def _session_range(self, session_id: str) -> list[str]:
         """Tests that let the database skip what cannot be of the session; none while the roll-up is behind the rows."""
         found = self.sql(
-            "select epoch_us(s.first_time) as first, epoch_us(s.last_time) as last from session_rollup as s, progress "  # noqa: S608
-            "inner join meta on meta.key = 'rolled_up' and meta.value = cast(progress.position as varchar) "
+            "select epoch_us(s.first_time) as first, epoch_us(s.last_time) as last from session_rollup as s "  # noqa: S608
+            "inner join progress as p on p.rolled_up = p.position "
             f"where s.session_id = {database.quoted(session_id)}"
         ).to_pylist()
         return [

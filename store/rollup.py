@@ -11,7 +11,7 @@ import pyarrow as pa
 from store import database
 from store.kinship import name_kin
 from store.windows import GAP_US, Window, windows, within
-from views.relations import relations, rollup
+from views.relations import relations, rename_tables, rollup
 
 RECORD_KEYS = ("signal", "time", "trace_id", "span_id", "session_key", "dialect")
 EVENT_KEYS = ("session_id", "trace_id", "dialect", "timestamp", "model_request_id")
@@ -29,7 +29,7 @@ TRUNCATION_COLUMNS = "e.record_id, e.time, cast(e.dropped as varchar) as dropped
 
 CALL_COLUMNS = (
     "session_id, status, provider, model, started, ended, uncached_input_tokens, cache_read_tokens, "
-    "cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, cost_state"
+    "cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, cost_state, price_entry, price_version"
 )
 PLAIN_TOOLS = """
     select
@@ -40,11 +40,18 @@ PLAIN_TOOLS = """
     and session_id not in (select session_id from tangled)
 """
 
+HAS_CHILDREN = """
+    subagent_id is not null or type like 'subagent.%'
+    or (type = 'run.status' and signal = 'span' and agent_name is not null and parent_span_id is not null)
+"""
+"""Without such an event a session has no child agents."""
+
 EVENT_GAPS = {
     "sequence_hole": "sequence is not null",
     "not_closed": "type like '%.started' or type in ('turn.submitted', 'model.requested', 'subagent.spawned')",
     "clock_step": "sequence is not null",
     "truncated_output": "type = 'output.truncated'",
+    "orphan": "type = 'session.created'",
 }
 RECORD_GAPS = {
     "metrics_only": "signal = 'metric'",
@@ -56,6 +63,9 @@ LINEAGE_GAPS = {
 }
 """Kinds of gap that the events, records or spans of a session may show, and without which no session can have them."""
 
+PART = 500_000
+"""About so many events are looked at together when everything is made anew."""
+
 SKEW_US = 2 * 3_600_000_000
 """So far the clocks of two hosts may differ and a span's parent is still found."""
 
@@ -66,15 +76,12 @@ def refresh(connection: duckdb.DuckDBPyConnection, records: pa.Table, events: pa
         name_traces(connection)
         name_kin(connection)
         recompute(connection, find_touched(connection))
-        connection.execute("""
-            update meta set value = cast(p.position as varchar) from progress as p
-            where meta.key = 'rolled_up' and meta.value <> '-1'
-        """)
+        connection.execute("update progress set rolled_up = position where rolled_up >= 0")
 
 
 def note_incomplete(connection: duckdb.DuckDBPyConnection) -> None:
     """Let nobody rely on the sessions' times any more, because rows were stored that could not be rolled up."""
-    connection.execute("update meta set value = '-1' where key = 'rolled_up'")
+    connection.execute("update progress set rolled_up = -1")
 
 
 def name_traces(connection: duckdb.DuckDBPyConnection) -> None:
@@ -129,6 +136,9 @@ def find_touched(connection: duckdb.DuckDBPyConnection) -> list[Window]:
             from session_gaps as g inner join incoming_records as r
                 on r.span_id = g.subject and r.signal = 'span' and g.kind = 'missing_parent'
             union all
+            select g.session_id, e.timestamp as low, e.timestamp as high
+            from session_gaps as g inner join incoming_events as e on e.session_id = g.subject and g.kind = 'orphan'
+            union all
             select was as session_id, null as low, null as high from renamed
             union all
             select n.session_id, s.first_time as low, s.last_time as high
@@ -161,13 +171,76 @@ def recompute(connection: duckdb.DuckDBPyConnection, ranges: list[Window]) -> No
     _look_at(connection, ranges)
     _find_lineage(connection, ranges)
     _find_calls(connection)
+    _find_subagents(connection)
     _find_gaps(connection)
-    for table in ("call_links", "session_gaps", "cost_rollup", "session_rollup"):
+    for table in ("call_links", "subagent_rollup", "session_gaps", "cost_rollup", "session_rollup"):
         connection.execute(f"delete from {table} where session_id in (select session_id from touched where known)")  # noqa: S608
     connection.execute("insert into call_links by name select * from touched_links")
+    connection.execute("insert into subagent_rollup by name select * from touched_subagents")
     connection.execute("insert into session_gaps by name select * from touched_gaps")
     connection.execute(f"insert into cost_rollup by name {rollup('cost_rollup')}")
     connection.execute(f"insert into session_rollup by name {rollup('session_rollup')}")
+
+
+def remake(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the derived rows of all known sessions anew, by the rules of this program, some sessions at a time."""
+    connection.execute(f"""
+        create or replace temp table remade as
+        select session_id, first_time, last_time, sum(events) over (order by first_time, session_id) // {PART} as part
+        from session_rollup
+    """)  # noqa: S608
+    for (part,) in connection.execute("select distinct part from remade order by part").fetchall():
+        connection.execute(f"""
+            create or replace temp table touched as
+            select session_id, first_time, last_time, true as known from remade where part = {part}
+        """)  # noqa: S608
+        recompute(connection, touched_windows(connection))
+
+
+def touch_priced(connection: duckdb.DuckDBPyConnection) -> None:
+    """Fill `touched` with the sessions of the events in `news`, whose costs are about to change."""
+    connection.execute(f"""
+        create or replace temp table touched as
+        with changed as (
+            select {SESSION_OF_EVENT} as session_id, min(e.timestamp) as low, max(e.timestamp) as high
+            from news as n inner join events as e on e.rowid = n.row {TRACE_OF_EVENT}
+            group by all
+        )
+        select
+            c.session_id, least(c.low, s.first_time) as first_time, greatest(c.high, s.last_time) as last_time,
+            true as known
+        from changed as c left join session_rollup as s on s.session_id = c.session_id
+    """)  # noqa: S608
+
+
+def recompute_costs(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make what depends on prices anew for the sessions in `touched`; `repriced_calls` gets their calls.
+
+    Which events show which call does not depend on prices, so `call_links` and all else stay as they are.
+    """
+    _look_at(connection, touched_windows(connection))
+    calls = relations()["model_calls"].over({"session_events": "touched_events"})
+    connection.execute(f"""
+        create or replace temp table repriced_calls as
+        select {CALL_COLUMNS}, sightings[1] as best from ({calls})
+    """)  # noqa: S608
+    connection.execute("delete from cost_rollup where session_id in (select session_id from touched)")
+    rows = rename_tables(rollup("cost_rollup"), {"touched_calls": "repriced_calls"})
+    connection.execute(f"insert into cost_rollup by name {rows}")
+    connection.execute("""
+        update session_rollup set
+            cost_usd = c.cost_usd, costs_unknown = c.unknown, costs_reported = c.reported, costs_priced = c.priced
+        from (
+            select
+                session_id,
+                round(sum(cost_usd), 10) as cost_usd,
+                count(case when cost_usd is null and status = 'completed' then 1 end) as unknown,
+                count(case when cost_state = 'reported' then 1 end) as reported,
+                count(case when cost_state = 'priced' then 1 end) as priced
+            from repriced_calls group by session_id
+        ) as c
+        where session_rollup.session_id = c.session_id
+    """)
 
 
 def _look_at(connection: duckdb.DuckDBPyConnection, ranges: list[Window]) -> None:
@@ -185,7 +258,7 @@ def _look_at(connection: duckdb.DuckDBPyConnection, ranges: list[Window]) -> Non
             "touched_events",
             "events",
             "session_id",
-            "e.* exclude (session_id, payload, refs)",
+            "e.* exclude (session_id, refs)",
             within("e.timestamp", ranges),
         ),
         ("touched_records", "records", "session_key", RECORD_COLUMNS, within("e.time", earlier)),
@@ -240,7 +313,7 @@ def _find_calls(connection: duckdb.DuckDBPyConnection) -> None:
     if _any(connection, "tangled"):
         connection.execute("""
             create or replace temp table tangled_events as
-            select * from touched_events where session_id in (select session_id from tangled)
+            select * exclude (payload) from touched_events where session_id in (select session_id from tangled)
         """)
         connection.execute(f"create or replace temp table touched_links as {rollup('call_links')}")
         sources = {"session_events": "tangled_events", "call_links": "touched_links"}
@@ -250,6 +323,13 @@ def _find_calls(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("create or replace temp table touched_links as select * from call_links limit 0")
     connection.execute(f"create or replace temp view touched_calls as {calls}")
     connection.execute(f"create or replace temp view touched_tools as {tools}")
+
+
+def _find_subagents(connection: duckdb.DuckDBPyConnection) -> None:
+    """`touched_subagents`: child agents and who made them."""
+    some = connection.execute(f"select bool_or({HAS_CHILDREN}) from touched_events").fetchall()[0][0]  # noqa: S608
+    sql = rollup("subagents") if some else "select * from subagent_rollup limit 0"
+    connection.execute(f"create or replace temp table touched_subagents as {sql}")
 
 
 def _find_gaps(connection: duckdb.DuckDBPyConnection) -> None:
@@ -265,6 +345,8 @@ def _find_gaps(connection: duckdb.DuckDBPyConnection) -> None:
     kinds += [kind for kind, found in zip(LINEAGE_GAPS, answers, strict=True) if found]
     if _any(connection, "truncations"):
         kinds.append("truncated_record")
+    if _any(connection, "touched_subagents"):
+        kinds.append("orphan")
     connection.execute("create or replace temp table touched_gaps as select * from session_gaps limit 0")
     for kind in dict.fromkeys(kinds):
         connection.execute(f"insert into touched_gaps by name {rollup(f'gaps/{kind}')}")

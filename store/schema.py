@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 4
 """Raised with every change of the tables; `store.migrations` brings older files forward."""
 
 
@@ -111,12 +111,22 @@ EVENTS: tuple[Column, ...] = (
     ),
     Column("cache_read_tokens", "BIGINT", pa.int64(), "Input tokens read from the provider's cache."),
     Column("cache_write_tokens", "BIGINT", pa.int64(), "Input tokens written to the provider's cache."),
-    Column("output_tokens", "BIGINT", pa.int64(), "Output tokens, reasoning included."),
-    Column("reasoning_tokens", "BIGINT", pa.int64(), "Of the output, tokens spent on reasoning."),
+    Column(
+        "output_tokens",
+        "BIGINT",
+        pa.int64(),
+        "Output tokens; reasoning is among them, except from Gemini clients, which count it beside them.",
+    ),
+    Column(
+        "reasoning_tokens",
+        "BIGINT",
+        pa.int64(),
+        "Tokens spent on reasoning: a part of the output, except from Gemini clients, which count them beside it.",
+    ),
     Column("cost_usd", "DOUBLE", pa.float64(), "Cost in US dollars; NULL when unknown."),
     Column("cost_state", "VARCHAR", TEXT, "`reported`, `priced`, `unknown`; NULL on events that cost nothing."),
     Column("price_entry", "VARCHAR", TEXT, "The price table's entry that was matched."),
-    Column("price_version", "VARCHAR", TEXT, "Version of the price table."),
+    Column("price_version", "VARCHAR", TEXT, "Version of the price table, or of the user's file, the entry is in."),
     Column("error", "VARCHAR", TEXT, "Error type or category of a failure."),
     Column("payload", JSON, TEXT, "What is particular to the type, as JSON; no prompt or completion text."),
     Column("refs", JSON, TEXT, "References to large content and to facts owned elsewhere."),
@@ -137,6 +147,12 @@ PROGRESS: tuple[Column, ...] = (
     Column("events", "BIGINT", BIG, "Rows of `events` stored so far."),
     Column("duplicates", "BIGINT", BIG, "Records that had been stored before and were not stored again."),
     Column("undecoded", "BIGINT", BIG, "Journal records that could not be decoded."),
+    Column(
+        "rolled_up",
+        "BIGINT",
+        BIG,
+        "The last journal record that sessions, costs and gaps know of; -1 if some could not be rolled up.",
+    ),
 )
 
 UNDECODED: tuple[Column, ...] = (
@@ -205,6 +221,9 @@ COST_ROLLUP: tuple[Column, ...] = (
     Column("calls", "BIGINT", BIG, "Model calls."),
     *TOKENS,
     Column("cost_usd", "DOUBLE", pa.float64(), "Sum of the costs; NULL when unknown."),
+    Column("costs_unknown", "BIGINT", BIG, "Model calls that completed and whose cost is unknown."),
+    Column("price_entry", "VARCHAR", TEXT, "The price table's entry that was matched."),
+    Column("price_version", "VARCHAR", TEXT, "Version of the price table, or of the user's file, the entry is in."),
 )
 
 SESSION_GAPS: tuple[Column, ...] = (
@@ -214,6 +233,22 @@ SESSION_GAPS: tuple[Column, ...] = (
     Column("time", TIME, MICROS, "When the gap begins."),
     Column("missing", "BIGINT", BIG, "How many things are missing, where that can be known."),
     Column("detail", "VARCHAR", TEXT, "One sentence."),
+)
+
+SUBAGENT_ROLLUP: tuple[Column, ...] = (
+    Column("session_id", "VARCHAR", TEXT, "The session."),
+    Column("subagent_id", "VARCHAR", TEXT, "The child agent."),
+    Column("agent_name", "VARCHAR", TEXT, "What sort of agent it is."),
+    Column("parent_subagent_id", "VARCHAR", TEXT, "The child agent that made it; NULL if the main agent did."),
+    Column("parent_session_id", "VARCHAR", TEXT, "The session of the agent that made it, if that is another one."),
+    Column("tool_call_id", "VARCHAR", TEXT, "The call by which it was made."),
+    Column(
+        "missing_parent", "VARCHAR", TEXT, "What made it and never arrived; other sessions are looked up when asked."
+    ),
+    Column("status", "VARCHAR", TEXT, "`completed`, `failed`, or `unknown` when no end was recorded."),
+    Column("started", TIME, MICROS, "Its first fact, less the fact's duration."),
+    Column("ended", TIME, MICROS, "When it was completed or failed."),
+    Column("events", "BIGINT", BIG, "Events that name it."),
 )
 
 META: tuple[Column, ...] = (
@@ -233,6 +268,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "session_rollup": SESSION_ROLLUP,
     "cost_rollup": COST_ROLLUP,
     "session_gaps": SESSION_GAPS,
+    "subagent_rollup": SUBAGENT_ROLLUP,
 }
 """Every table of the index. `records` and `events` hold the data; the others are derived or keep our place."""
 

@@ -33,7 +33,7 @@ def _label(kind: pl.Expr) -> pl.Expr:
         .when(kind == "tool")
         .then(pl.coalesce("tool_name", "type"))
         .when(kind == "subagent")
-        .then(pl.coalesce("agent_name", "type"))
+        .then(pl.coalesce("agent_name", "subagent_id", "type"))
         .otherwise("type")
     )
 
@@ -62,6 +62,7 @@ COLUMNS = (
     "turn_id",
     "task_id",
     "agent_name",
+    "subagent_id",
     "model",
     "tool_name",
     "uncached_input_tokens",

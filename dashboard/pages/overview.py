@@ -15,7 +15,7 @@ from dashboard.labels import escape
 from dashboard.notices import foreseen
 from dashboard.picture import activity_chart
 from dashboard.tables import height, open_session, session_table, styled
-from dashboard.wording import count, money, plural, short_count
+from dashboard.wording import count, money, plural, short_count, unpriced
 from store import Layout
 
 # How wide the bars of the activity are, by the time that they have to cover.
@@ -83,7 +83,7 @@ def figures(sums: dict[str, Any]) -> None:
         ("Tool calls", count(sums["tool_calls"]), f"{count(sums['tool_calls_failed'])} failed"),
         ("Tokens in", short_count(sums["uncached_input_tokens"]), f"{short_count(cached)} more from cache"),
         ("Tokens out", short_count(sums["output_tokens"]), "reasoning included"),
-        ("Cost", money(sums["cost_usd"]), f"unknown in {plural(sums['cost_unknown'], 'session')}"),
+        ("Cost", money(sums["cost_usd"]), unpriced(sums["costs_unknown"], sums["unpriced_share"])),
     )
     cards(shown)
 

@@ -15,7 +15,7 @@ from dashboard.notices import foreseen, partial
 from dashboard.picture import MOST_BARS, PICK, waterfall
 from dashboard.steps import steps
 from dashboard.tables import chosen_row, height, session_table, styled
-from dashboard.wording import COST_STATES, cost, count, duration, plural, short_count, status_word, utc
+from dashboard.wording import COST_STATES, cost, count, duration, plural, short_count, status_word, unpriced, utc
 
 PAGE_ROWS = 1000
 MOST_PICTURE_PIXELS = 480
@@ -98,6 +98,9 @@ def heading(row: dict[str, Any]) -> None:
 def verdict(row: dict[str, Any]) -> None:
     """The answer first: how it went, how long, how much."""
     state = row["cost_state"]
+    known = COST_STATES.get(state or "", "no model call")
+    if row["costs_unknown"]:
+        known = unpriced(row["costs_unknown"], row["unpriced_share"])
     calls, failed = row["model_calls"] + row["tool_calls"], row["model_calls_failed"] + row["tool_calls_failed"]
     cached, reasoning = short_count(row["cache_read_tokens"]), short_count(row["reasoning_tokens"])
     cards(
@@ -111,7 +114,7 @@ def verdict(row: dict[str, Any]) -> None:
             ("Calls", count(calls), f"{row['model_calls']} model, {row['tool_calls']} tool; {failed} failed"),
             ("Tokens in", short_count(row["uncached_input_tokens"]), f"from cache: {cached}"),
             ("Tokens out", short_count(row["output_tokens"]), f"reasoning: {reasoning}"),
-            ("Cost", cost(row["cost_usd"], state), COST_STATES.get(state or "", "no model call")),
+            ("Cost", cost(row["cost_usd"], state), known),
         )
     )
 

@@ -88,6 +88,9 @@ class Reading:
 
     turn_id: pl.Expr = field(default_factory=partial(pl.lit, None, pl.String))
     subagent_id: pl.Expr = field(default_factory=partial(pl.lit, None, pl.String))
+    parent_subagent_id: pl.Expr = field(default_factory=partial(pl.lit, None, pl.String))
+    """The child agent that made the one that did it, where told."""
+
     message: pl.Expr = field(default_factory=partial(pl.col, "status_message"))
     """What a failure says of itself."""
 
@@ -224,4 +227,5 @@ def _payload() -> pl.Expr:
         message=pl.when(_FAILED).then(pl.col("_message").str.head(MESSAGE_CHARS)),
         http_status=pl.when(_IS_MODEL & _FAILED).then(pl.col("_http_status")),
         attempt_index=_of_model("_attempt"),
+        parent_subagent_id=pl.col("_parent_subagent_id"),
     )

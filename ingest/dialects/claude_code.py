@@ -11,9 +11,12 @@ from ingest.dialects.facts import (
     Fact,
     decision,
     decision_source,
+    mode_changed,
     note,
+    quota_used_up,
     rate_limited,
     short,
+    submitted,
     together,
     told,
     took_ms,
@@ -44,13 +47,15 @@ TEXTS = (
     *("tool_use_id", "gen_ai.tool.call.id", "decision", "source", "decision_type", "decision_source", "tool_source"),
     *("from_mode", "to_mode", "trigger", "hook_event", "hook_name", "hook_source", "agent_type", "agent.source"),
     *("is_async", "final_model", "command_name", "command_source", "category", "server_name", "skill.name"),
-    *("plugin.name", "mcp_server.name", "error_name"),
+    *("plugin.name", "mcp_server.name", "error_name", "parent_agent_id", "model_swapped", "server_fallback_hop"),
 )
 
 STATUS = ("status_code", "http.response.status_code")
 KIND = "_kind_told"
 MODEL_KINDS = {"api_request", "api_error", "llm_request"}
 TOOL_KINDS = {"tool_result", "tool.execution"}
+NOTED = ("mcp_server_connection", "auth", "skill_activated", "plugin_installed", "plugin_loaded", "hook_registered")
+"""Kinds of events that are kept as steps of the run, because no family of events is about them."""
 
 
 class ClaudeCode(Dialect, name="claude_code"):
@@ -120,6 +125,7 @@ def _reading() -> Reading:
         took_ms=took_ms("duration_ms"),
         turn_id=first("prompt.id"),
         subagent_id=first("agent_id"),
+        parent_subagent_id=first("parent_agent_id"),
         message=pl.coalesce(first("error"), "status_message"),
         http_status=count(*STATUS),
         attempt=count("attempt"),
@@ -137,9 +143,12 @@ def _common() -> dict[str, pl.Expr]:
 @cache
 def _facts() -> dict[str, tuple[Fact, ...]]:
     return {
-        "user_prompt": (_prompt(),),
+        "user_prompt": (submitted(first("command_source"), command_name=first("command_name")),),
         "interaction": (_turn(),),
-        "api_error": (rate_limited(count(*STATUS), first("model"), pl.lit(PROVIDER)),),
+        "api_error": (
+            rate_limited(count(*STATUS), first("model"), pl.lit(PROVIDER)),
+            quota_used_up(first("model"), pl.lit(PROVIDER), "error", "error_type"),
+        ),
         "api_retries_exhausted": (
             note(
                 "api_retries_exhausted",
@@ -150,17 +159,25 @@ def _facts() -> dict[str, tuple[Fact, ...]]:
                 model=first("model"),
             ),
         ),
-        "api_refusal": (note("api_refusal", message=short("category"), model=first("model")),),
+        "api_refusal": (
+            note(
+                "api_refusal",
+                message=short("category"),
+                model=first("model"),
+                attempt=count("attempt"),
+                server_fallback_hop=first("server_fallback_hop"),
+            ),
+        ),
         "tool_decision": (
             decision(TOOL["tool_name"], TOOL["tool_call_id"], source=decision_source("source"), reason=first("source")),
         ),
         "tool": (_tool_started(),),
         "tool.blocked_on_user": (_denied(),),
-        "permission_mode_changed": (_mode(),),
+        "permission_mode_changed": (mode_changed(first("trigger")),),
         "hook_execution_start": (_hook_started(),),
         "hook_execution_complete": (_hook_ended(),),
         "compaction": (_compaction(),),
-        "subagent_completed": (_subagent(),),
+        "subagent_completed": (_subagent(), _swapped()),
         "internal_error": (note("internal_error", type="runtime.error", message=short("error_name", "error")),),
         "retention_sweep": (
             note(
@@ -170,21 +187,8 @@ def _facts() -> dict[str, tuple[Fact, ...]]:
                 period_days=count("period_days"),
             ),
         ),
-        **{name: (_noted(name),) for name in ("mcp_server_connection", "auth", "skill_activated", "plugin_installed")},
+        **{name: (_noted(name),) for name in NOTED},
     }
-
-
-def _prompt() -> Fact:
-    return Fact(
-        "turn.submitted",
-        payload={
-            "status": pl.lit("running"),
-            "input_chars": count("prompt_length"),
-            "source": pl.coalesce(first("command_source"), pl.lit("user")),
-        },
-        lists={"metadata": json_object({}, command_name=first("command_name"))},
-        columns={"status": pl.lit("running")},
-    )
 
 
 def _turn() -> Fact:
@@ -227,19 +231,6 @@ def _denied() -> Fact:
             "error": pl.lit("permission_denied"),
             "span_id": pl.col("parent_span_id"),
             "parent_span_id": pl.lit(None, pl.String),
-        },
-    )
-
-
-def _mode() -> Fact:
-    return Fact(
-        "policy.changed",
-        payload={
-            "policy_scope": pl.lit("session"),
-            "permission_mode": first("to_mode"),
-            "policy_ref": first("to_mode"),
-            "previous_policy_ref": first("from_mode"),
-            "reason": first("trigger"),
         },
     )
 
@@ -309,6 +300,7 @@ def _subagent() -> Fact:
         payload={
             "status": pl.lit("completed"),
             "role": first("agent_type"),
+            "parent_subagent_id": first("parent_agent_id"),
             "tool_calls": count("total_tool_uses"),
             "duration_ms": took,
         },
@@ -326,12 +318,27 @@ def _subagent() -> Fact:
     )
 
 
+def _swapped() -> Fact:
+    """A subagent that ended with another model than it began with."""
+    return Fact(
+        pl.when(attribute("model_swapped") == "true").then(pl.lit("routing.fallback.applied")),
+        payload={
+            "from_model": first("model"),
+            "selected_model": first("final_model"),
+            "decision_source": pl.lit("client"),
+            "decision_reason": pl.lit("model_swapped"),
+        },
+        columns={"model": first("final_model")},
+        part="routing",
+    )
+
+
 def _noted(name: str) -> Fact:
     return Fact(
         "run.status",
         payload={
             "phase": pl.lit(name),
-            "title": first("server_name", "mcp_server.name", "skill.name", "plugin.name"),
+            "title": first("server_name", "mcp_server.name", "skill.name", "plugin.name", "hook_name", "hook_event"),
             "detail": short("error"),
         },
     )

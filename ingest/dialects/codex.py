@@ -6,8 +6,20 @@ import polars as pl
 
 from ingest.dialects.calls import Reading, Tokens, read
 from ingest.dialects.dialect import Dialect
-from ingest.dialects.expressions import attribute, count, first, json_object, said, sent
-from ingest.dialects.facts import Fact, decision, decision_source, note, rate_limited, short, together, told, took_ms
+from ingest.dialects.expressions import attribute, count, duration_ms, first, json_object, said, sent
+from ingest.dialects.facts import (
+    Fact,
+    decision,
+    decision_source,
+    note,
+    quota_used_up,
+    rate_limited,
+    short,
+    submitted,
+    together,
+    told,
+    took_ms,
+)
 
 PREFIX = "codex."
 KIND = "_kind_told"
@@ -32,7 +44,13 @@ LOG_COUNTS = {
     # The name says tool, the number is the total.
     "total": "tool_token_count",
 }
-OTHER_COUNTS = ("http.response.status_code", "attempt", "prompt_length", "context_window", "auto_compact_token_limit")
+TURN_USED = "codex.turn.token_usage.input_tokens"
+"""Written onto the span of a turn when it has come to its end; it repeats what the calls used."""
+
+OTHER_COUNTS = (
+    *("http.response.status_code", "attempt", "prompt_length", "context_window", "auto_compact_token_limit"),
+    TURN_USED,
+)
 MEASURES = ("duration_ms", "ttft_ms", "usage.estimated_usd", "initial_duration_ms", "escalated_duration_ms")
 TEXTS = (
     *(
@@ -51,7 +69,7 @@ TEXTS = (
     *("sandbox_policy", "mcp_servers", "originator", "app.version", "speed", "turn.interrupted", "service_tier"),
     *("output_truncated", "auth.recovery_mode", "auth.step", "auth.outcome"),
 )
-SPAN_MARKS = ("conversation.id", "codex.tool.phase", SPAN_COUNTS["input"], SPAN_COUNTS["output"])
+SPAN_MARKS = ("conversation.id", "codex.tool.phase", TURN_USED, SPAN_COUNTS["input"], SPAN_COUNTS["output"])
 """Of hundreds of spans those with one of these tell of an agent's work; the others stay plain records."""
 
 
@@ -73,11 +91,13 @@ class Codex(Dialect, name="codex"):
         """Model and tool calls, decisions, sandbox outcomes, prompts and costs of turns."""
         kind = pl.coalesce(first("event.name"), "name").str.strip_prefix(PREFIX)
         frame = records.filter(pl.col("signal") != "metric").with_columns(kind.alias(KIND)).collect()
-        logs = frame.filter(pl.col("signal") == "log")
+        logs, spans = frame.filter(pl.col("signal") == "log"), frame.filter(pl.col("signal") == "span")
+        common = {"turn_id": first(*TURN)}
         return together(
             [
                 read(frame.lazy().filter(_is_call()), _reading()),
-                *told(logs, KIND, _facts(), {"turn_id": first(*TURN)}),
+                *told(logs, KIND, _facts(), common),
+                *told(spans, KIND, _turns(), common),
             ]
         )
 
@@ -145,17 +165,21 @@ def _reading() -> Reading:
 
 @cache
 def _facts() -> dict[str, tuple[Fact, ...]]:
-    limited = rate_limited(count("http.response.status_code"), first("model", "slug"), pl.lit(None, pl.String))
+    model, provider = first("model", "slug"), pl.lit(None, pl.String)
+    limited = rate_limited(count("http.response.status_code"), model, provider)
+    used_up = quota_used_up(model, provider, "error.message")
     return {
         "conversation_starts": (_session(), _sandbox()),
-        "user_prompt": (_prompt(),),
-        "api_request": (limited,),
-        "websocket_request": (limited,),
+        "user_prompt": (submitted(),),
+        "api_request": (limited, used_up),
+        "websocket_request": (limited, used_up),
+        "sse_event": (used_up,),
+        "websocket_event": (used_up,),
         "tool_decision": (
             decision(first("tool_name"), first("call_id"), source=decision_source("source"), reason=first("source")),
         ),
         "sandbox_outcome": (_sandbox_outcome(),),
-        "turn_cost": (_turn_cost(),),
+        "turn_cost": (_turn_cost(), _turn_ended(attribute("turn.interrupted") == "true")),
         "auth_recovery": (
             note(
                 "auth_recovery",
@@ -202,11 +226,25 @@ def _sandbox() -> Fact:
     )
 
 
-def _prompt() -> Fact:
+@cache
+def _turns() -> dict[str, tuple[Fact, ...]]:
+    """Turns by their spans: the first is sent as soon as a turn begins, the other when it is over.
+
+    The span of a turn that was broken off has no usage on it, and then nothing says how it ended.
+    """
+    started = Fact("turn.started", payload={"status": pl.lit("running")}, columns={"status": pl.lit("running")})
+    over = pl.when(count(TURN_USED).is_not_null()).then(False)
+    return {"turn_input": (started,), "session_task.turn": (_turn_ended(over, part=""),)}
+
+
+def _turn_ended(interrupted: pl.Expr, part: str = "turn") -> Fact:
+    status = pl.when(interrupted).then(pl.lit("failed")).when(~interrupted).then(pl.lit("completed"))
+    took = duration_ms()
     return Fact(
-        "turn.submitted",
-        payload={"status": pl.lit("running"), "input_chars": count("prompt_length"), "source": pl.lit("user")},
-        columns={"status": pl.lit("running")},
+        pl.when(interrupted).then(pl.lit("turn.failed")).when(~interrupted).then(pl.lit("turn.completed")),
+        payload={"status": status, "duration_ms": took, "interrupted": interrupted},
+        columns={"status": status, "duration_ms": took},
+        part=part,
     )
 
 

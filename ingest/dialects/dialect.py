@@ -11,6 +11,7 @@ import pyarrow as pa
 from ingest import pricing
 from ingest.batch import Batch, Dtype
 from ingest.dialects.expressions import SESSION_KEYS, Wanted, session_key
+from models.pricing import PriceTable
 from store.schema import EVENTS, RECORDS, arrow_schema
 
 PRIORITY = (
@@ -31,6 +32,7 @@ PRIORITY = (
     "traceloop",
     "openinference",
     "gen_ai",
+    "http_headers",
 )
 """Who is asked first whether a record is its own: our own form, then clients, then conventions.
 
@@ -87,10 +89,10 @@ class Dialect:
         """The events of the records it claimed, with the columns of `events` it knows; the others become NULL."""
 
 
-def translate(batch: Batch) -> Translated:
-    """Find what each record of a batch means."""
+def translate(batch: Batch, prices: PriceTable | None = None) -> Translated:
+    """Find what each record of a batch means; calls are priced by the table, or by the installed one."""
     spoken = [Dialect.registry[name] for name in PRIORITY if name in Dialect.registry]
-    frame = _without_absent(batch.frame(_wanted(tuple(spoken))))
+    frame = batch.frame(_wanted(tuple(spoken)))
     frame = frame.with_columns(
         dialect=pl.coalesce(pl.when(one.claims).then(pl.lit(one.name)) for one in spoken),
         session_key=session_key(),
@@ -100,16 +102,11 @@ def translate(batch: Batch) -> Translated:
         one()
         .events(frame.lazy().filter(pl.col("dialect") == one.name))
         .with_columns(dialect=pl.lit(one.name))
-        .collect()
+        .collect(engine="in-memory")  # small frames: a streaming engine costs more than it saves
         for one in spoken
         if one.name in present
     ]
-    return Translated(_with_costs(_in_full(parts)), frame["dialect"], frame["session_key"])
-
-
-def _without_absent(frame: pl.DataFrame) -> pl.DataFrame:
-    """Leave out attributes that no record of the batch has; `expressions` reads them as NULL."""
-    return frame.select(one for one in frame.get_columns() if one.name in OWN_COLUMNS or one.null_count() < len(one))
+    return Translated(_with_costs(_in_full(parts), prices), frame["dialect"], frame["session_key"])
 
 
 @cache
@@ -147,14 +144,14 @@ def _in_full(parts: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat([_empty_events(), *columns])
 
 
-def _with_costs(events: pl.DataFrame) -> pl.DataFrame:
+def _with_costs(events: pl.DataFrame, prices: PriceTable | None) -> pl.DataFrame:
     """Price the model calls whose cost the sender did not tell; a cost nobody knows is `unknown`, never 0."""
     calls = pl.col("type").is_in(["model.completed", "model.failed"]) | (
         (pl.col("type") == "model.requested") & (pl.col("status") == "unknown")
     )
     untold = events.with_row_index("at").filter(calls & pl.col("cost_usd").is_null())
     if not untold.is_empty():
-        found = untold.select("at").with_columns(pricing.costs(untold).get_columns())
+        found = untold.select("at").with_columns(pricing.costs(untold, prices).get_columns())
         events = events.with_row_index("at").update(found, on="at").drop("at")
     state = (
         pl.when(pl.col("cost_usd").is_null())

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from ingest.dialects.expressions import events_of, first, json_object, measure
+from ingest.dialects.expressions import count, events_of, first, json_object, measure
 
 TEXT_CHARS = 500
 """A reason or message is kept this long in an event; the whole is in the record."""
@@ -134,6 +134,34 @@ def note(code: str, *, type: str = "runtime.warning", message: pl.Expr | None = 
     )
 
 
+def submitted(source: pl.Expr | None = None, **metadata: pl.Expr) -> Fact:
+    """The user's prompt came in."""
+    return Fact(
+        "turn.submitted",
+        payload={
+            "status": pl.lit("running"),
+            "input_chars": count("prompt_length"),
+            "source": pl.lit("user") if source is None else pl.coalesce(source, pl.lit("user")),
+        },
+        lists={"metadata": json_object({}, **metadata)} if metadata else {},
+        columns={"status": pl.lit("running")},
+    )
+
+
+def mode_changed(reason: pl.Expr) -> Fact:
+    """The user or the client changed what may be done without asking."""
+    return Fact(
+        "policy.changed",
+        payload={
+            "policy_scope": pl.lit("session"),
+            "permission_mode": first("to_mode"),
+            "policy_ref": first("to_mode"),
+            "previous_policy_ref": first("from_mode"),
+            "reason": reason,
+        },
+    )
+
+
 def rate_limited(status: pl.Expr, model: pl.Expr, provider: pl.Expr) -> Fact:
     """The provider refused a call because of its limit: a second fact beside the failed call."""
     hit = status == 429
@@ -149,6 +177,31 @@ def rate_limited(status: pl.Expr, model: pl.Expr, provider: pl.Expr) -> Fact:
         },
         columns={"status": pl.lit("hit"), "model": model, "provider": provider},
         part="limit",
+    )
+
+
+USED_UP = r"(?i)quota|usage.?limit|insufficient.?(funds|credit)|credit balance|spend(ing)? (limit|cap)"
+TOO_FAST = r"(?i)per.?(minute|second)"
+"""How providers and clients say that what may be used is used up; quotas of a minute are limits of the rate."""
+
+
+def quota_used_up(model: pl.Expr, provider: pl.Expr, *keys: str) -> Fact:
+    """A call was refused because a quota is used up: a second fact beside the failed call."""
+    said = pl.coalesce(first(key) for key in keys)
+    blocked = pl.any_horizontal(first(key).str.contains(USED_UP) & ~first(key).str.contains(TOO_FAST) for key in keys)
+    return Fact(
+        pl.when(blocked).then(pl.lit("quota.blocked")),
+        payload={
+            "kind": pl.lit("quota"),
+            "name": pl.lit("provider"),
+            "status": pl.lit("blocked"),
+            "blocked": pl.lit("model call"),
+            "message": said.str.head(TEXT_CHARS),
+            "model_name": model,
+            "provider_name": provider,
+        },
+        columns={"status": pl.lit("blocked"), "model": model, "provider": provider},
+        part="quota",
     )
 
 

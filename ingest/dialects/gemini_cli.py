@@ -9,18 +9,37 @@ from ingest.dialects import gen_ai
 from ingest.dialects.calls import Reading, Tokens, read
 from ingest.dialects.dialect import Dialect
 from ingest.dialects.expressions import attribute, count, first, json_object
-from ingest.dialects.facts import Fact, decision, note, rate_limited, short, together, told, took_ms
+from ingest.dialects.facts import (
+    Fact,
+    decision,
+    mode_changed,
+    note,
+    quota_used_up,
+    rate_limited,
+    short,
+    submitted,
+    together,
+    told,
+    took_ms,
+)
 
 PREFIX = "gemini_cli."
 SCOPE = "gemini-cli"
 PROVIDER = "gcp.gen_ai"
 KIND = "_kind_told"
 CALLS = ("api_request", "api_response", "api_error", "tool_call")
+PROMPT_OF_AGENT = r"^(.*[^#])#\d+$"
+PROMPT_OF_USER = r"^(.+?########\d+)"
+MAKER = r"^(.*[^#])#\d+-[^#]*$"
+"""A prompt's id is the session's and its number behind eight hashes, or a subagent's id and its number behind one; a
+subagent's id may begin with the id of the prompt in which it was made."""
+
+ENDED_WELL = "goal"
 COUNTS = (
     *("input_token_count", "output_token_count", "cached_content_token_count", "thoughts_token_count"),
     *("tool_token_count", "total_token_count", "status_code", "http.status_code", "prompt_length", "tokens_before"),
     *("tokens_after", "turn_count", "attempt_number", "total_attempts", "original_content_length", "exit_code"),
-    *("truncated_content_length", "content_length", "mcp_servers_count", "mcp_tools_count"),
+    *("truncated_content_length", "content_length", "mcp_servers_count", "mcp_tools_count", "attempt"),
 )
 MEASURES = ("duration_ms", "routing_latency_ms", "retry_delay_ms", "total_duration_ms")
 TEXTS = (
@@ -28,7 +47,7 @@ TEXTS = (
     *("finish_reasons", "function_name", "success", "decision", "tool_type", "mcp_server_name", "approval_mode"),
     *("sandbox_enabled", "auth_type", "decision_model", "decision_source", "reasoning", "failed", "agent_id"),
     *("agent_name", "terminate_reason", "hook_event_name", "hook_name", "hook_type", "verdict", "reason", "tool_name"),
-    *("from_mode", "to_mode", "error.type", "gen_ai.prompt.name", "interactive"),
+    *("from_mode", "to_mode", "error.type", "gen_ai.prompt.name", "interactive", "loop_type"),
 )
 
 
@@ -51,8 +70,18 @@ class GeminiCli(Dialect, name="gemini_cli"):
         logs = frame.filter(pl.col("signal") == "log")
         calls = logs.lazy().filter(pl.col(KIND).is_in(CALLS))
         spans = frame.lazy().filter(pl.col("signal") == "span")
-        common = {"turn_id": first("prompt_id")}
+        common = {"turn_id": _turn("prompt_id"), "subagent_id": _subagent("prompt_id")}
         return together([read(calls, _of_logs()), read(spans, _of_spans()), *told(logs, KIND, _facts(), common)])
+
+
+def _subagent(key: str) -> pl.Expr:
+    """The subagent whose prompt it is."""
+    return first(key).str.extract(PROMPT_OF_AGENT)
+
+
+def _turn(key: str) -> pl.Expr:
+    """The user's prompt, where the id tells it."""
+    return pl.coalesce(first(key).str.extract(PROMPT_OF_USER), pl.when(_subagent(key).is_null()).then(first(key)))
 
 
 @cache
@@ -70,7 +99,8 @@ def _of_spans() -> Reading:
         operation=operation.replace({"llm_call": "generate_content", "tool_call": "execute_tool"}),
         answered=found.answered | (pl.col("status") == "ok").fill_null(False),
         provider=pl.coalesce(found.provider, pl.lit(PROVIDER)),
-        turn_id=first("gen_ai.prompt.name"),
+        turn_id=_turn("gen_ai.prompt.name"),
+        subagent_id=_subagent("gen_ai.prompt.name"),
     )
 
 
@@ -110,7 +140,8 @@ def _of_logs() -> Reading:
         agent_name=pl.lit(None, pl.String),
         includes_cache=pl.lit("true"),
         took_ms=took_ms("duration_ms"),
-        turn_id=first("prompt_id"),
+        turn_id=_turn("prompt_id"),
+        subagent_id=_subagent("prompt_id"),
         message=first("error", "error_message", "error.message"),
         http_status=status,
     )
@@ -120,8 +151,11 @@ def _of_logs() -> Reading:
 def _facts() -> dict[str, tuple[Fact, ...]]:
     return {
         "config": (_session(), _sandbox()),
-        "user_prompt": (_prompt(),),
-        "api_error": (rate_limited(count(*STATUS), first("model"), pl.lit(PROVIDER)),),
+        "user_prompt": (submitted(),),
+        "api_error": (
+            rate_limited(count(*STATUS), first("model"), pl.lit(PROVIDER)),
+            quota_used_up(first("model"), pl.lit(PROVIDER), "error", "error_message", "error.message", "error_type"),
+        ),
         "tool_call": (
             decision(
                 first("function_name"),
@@ -144,11 +178,21 @@ def _facts() -> dict[str, tuple[Fact, ...]]:
         "flash_fallback": (_fallback(),),
         "chat_compression": (_compression(),),
         "tool_output_truncated": (_truncated(),),
-        "agent.start": (_agent("subagent.spawned", "running"),),
-        "agent.finish": (_agent("subagent.completed", "completed"),),
+        "agent.start": (_agent(pl.lit("subagent.spawned"), pl.lit("running")),),
+        "agent.finish": (_agent_ended(),),
         "agent.recovery_attempt": (note("agent.recovery_attempt", message=short("reason"), agent=first("agent_name")),),
         "hook_call": (_hook(),),
-        "approval_mode_switch": (_mode(),),
+        "approval_mode_switch": (mode_changed(pl.lit(None, pl.String)),),
+        "network_retry_attempt": (
+            note(
+                "network_retry_attempt",
+                message=short("error_message", "error"),
+                attempt=count("attempt_number", "attempt"),
+                error_type=first("error_type"),
+                model=first("model"),
+            ),
+        ),
+        "loop_detected": (note("loop_detected", kind=first("loop_type")),),
         "chat.content_retry": (
             note("chat.content_retry", attempt=count("attempt_number"), error_type=first("error_type")),
         ),
@@ -186,14 +230,6 @@ def _sandbox() -> Fact:
             "enforced": enabled == "true",
         },
         part="sandbox",
-    )
-
-
-def _prompt() -> Fact:
-    return Fact(
-        "turn.submitted",
-        payload={"status": pl.lit("running"), "input_chars": count("prompt_length"), "source": pl.lit("user")},
-        columns={"status": pl.lit("running")},
     )
 
 
@@ -245,18 +281,30 @@ def _truncated() -> Fact:
     )
 
 
-def _agent(kind: str, status: str) -> Fact:
+def _agent_ended() -> Fact:
+    failed = (first("terminate_reason").str.to_lowercase() != ENDED_WELL).fill_null(False)
+    return _agent(
+        pl.when(failed).then(pl.lit("subagent.failed")).otherwise(pl.lit("subagent.completed")),
+        pl.when(failed).then(pl.lit("failed")).otherwise(pl.lit("completed")),
+        error=pl.when(failed).then(first("terminate_reason")),
+    )
+
+
+def _agent(kind: pl.Expr, status: pl.Expr, **columns: pl.Expr) -> Fact:
     took = took_ms("duration_ms")
     return Fact(
         kind,
         payload={
-            "status": pl.lit(status),
+            "status": status,
             "role": first("agent_name"),
+            "parent_subagent_id": first("agent_id").str.extract(MAKER),
             "status_reason": first("terminate_reason"),
+            "failure_category": columns.get("error", pl.lit(None, pl.String)),
             "duration_ms": took,
         },
         columns={
-            "status": pl.lit(status),
+            **columns,
+            "status": status,
             "subagent_id": first("agent_id"),
             "agent_name": first("agent_name"),
             "duration_ms": took,
@@ -279,16 +327,4 @@ def _hook() -> Fact:
             "message": pl.when(failed).then(short("error")),
         },
         columns={"status": status, "duration_ms": took},
-    )
-
-
-def _mode() -> Fact:
-    return Fact(
-        "policy.changed",
-        payload={
-            "policy_scope": pl.lit("session"),
-            "permission_mode": first("to_mode"),
-            "policy_ref": first("to_mode"),
-            "previous_policy_ref": first("from_mode"),
-        },
     )

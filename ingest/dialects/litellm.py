@@ -9,22 +9,33 @@ from ingest.dialects import gen_ai
 from ingest.dialects.calls import Reading, Tokens
 from ingest.dialects.dialect import Dialect
 from ingest.dialects.expressions import attribute, first
+from ingest.dialects.facts import together
+from ingest.dialects.limit_headers import limit_changes
 
 USAGE = "metadata.usage_object"
 """The provider's usage as Python prints it."""
 
 CALL = "litellm.call_id"
+HIDDEN = "hidden_params"
+"""What LiteLLM knows besides, as JSON; in it the headers of the provider's answer."""
 
 
 class LiteLlm(Dialect, name="litellm"):
     """Every call that goes through LiteLLM. The span of the raw request below a call is the same call."""
 
-    wants = gen_ai.WANTS | dict.fromkeys((USAGE, CALL, "error.message"), pl.String)
+    wants = gen_ai.WANTS | dict.fromkeys((USAGE, CALL, HIDDEN, "error.message"), pl.String)
     claims = (pl.col("scope_name") == "litellm").fill_null(False) & (pl.col("signal") == "span")
 
     def events(self, records: pl.LazyFrame) -> pl.LazyFrame:
-        """Model calls; spans of the proxy's own work are steps of a run."""
-        return gen_ai.spoken(records, _reading())
+        """Model calls, and the limits that their answers tell of; spans of the proxy's own work are steps of a run."""
+        limited = records.filter(attribute(HIDDEN).str.contains("ratelimit", literal=True).fill_null(False))
+        model = first("gen_ai.response.model", "gen_ai.request.model")
+        limits = limit_changes(limited, _header, provider=first(*gen_ai.PROVIDER), model=model)
+        return together([gen_ai.spoken(records, _reading()), limits])
+
+
+def _header(name: str) -> pl.Expr:
+    return attribute(HIDDEN).str.extract(rf'"(?:llm_provider-)?{name}":\s*"?([^",}}]+)')
 
 
 def _printed(*names: str) -> pl.Expr:

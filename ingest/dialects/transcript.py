@@ -6,6 +6,7 @@ batches give the same events.
 """
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -118,6 +119,14 @@ def measure(value: Any) -> float | None:
     """A number that is not negative, or None."""
     ok = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e300
     return float(value) if ok else None
+
+
+def moment(seconds: Any) -> str | None:
+    """A time told in seconds since 1970, or as a text already."""
+    if isinstance(seconds, str):
+        return seconds
+    told = measure(seconds)
+    return datetime.fromtimestamp(told, UTC).isoformat() if told is not None and told < 1e11 else None
 
 
 def table(value: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Claude Code's session files: what each line says about calls, tools, turns, subagents and compactions."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,12 @@ AGENT_TOOLS = frozenset({"Agent", "Task"})
 TOOL_REQUESTS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 REFUSED = ("The user doesn't want to", "Permission to use", "was rejected", "[Request interrupted by user")
 COMPACTIONS = {"system.compact_boundary": "compactMetadata", "system.microcompact_boundary": "microcompactMetadata"}
+TOO_MANY = 429
+TOOL_ID = "toolu_"
+LIMIT = re.compile(r"(?i)usage limit|(hit|reached) your .*limit|credit balance is too low")
+RESET = re.compile(r"\|(\d{10})\b")
+LIMIT_STATES = {"allowed": "ok", "allowed_warning": "low", "rejected": "blocked"}
+WINDOWS_S = {"five_hour": 5 * 3600, "seven_day": 7 * 86_400}
 MODES = {"bypassPermissions": "bypass", "acceptEdits": "auto", "dontAsk": "never"}
 
 
@@ -55,10 +62,17 @@ def _facts(name: str, line: Line, noted: Noted) -> Iterator[Fact]:
             if table(line.get("message")).get("stop_reason") == "end_turn" and not line.get("isSidechain"):
                 done = {"status": "completed", "stop_reason": "end_turn"}
                 yield {"type": "turn.completed", "status": "completed", "payload": done}
+        case "user" if noted.get("interrupted"):
+            told = {"status": "failed", "failure_category": "interrupted", "interrupted": True}
+            yield {"type": "turn.failed", "status": "failed", "error": "interrupted", "payload": told}
         case "user":
             yield from _user(line, noted)
+        case "progress":
+            yield from _progress(line, table(line.get("data")), noted)
+        case "rate_limit_event":
+            yield from _limits(table(line.get("rate_limit_info")))
         case "system.api_error":
-            yield _api_error(line)
+            yield from _api_error(line)
         case "system.turn_duration":
             took = measure(line.get("durationMs"))
             payload = {"status": "completed", "duration_ms": took}
@@ -104,6 +118,7 @@ def _assistant(line: Line, *, repeats: bool) -> Iterator[Fact]:
         said = next((text(table(block).get("text")) for block in items(message.get("content"))), None)
         error = text(line.get("error")) or "api_error"
         yield ts.model_failed(error, said, provider=PROVIDER, model_request_id=request_id)
+        yield from _used_up(error, said)
     elif model != SYNTHETIC and not repeats:
         payload = {
             "response_id": response_id,
@@ -222,7 +237,7 @@ def _noted_subagent(line: Line, noted: Noted) -> Fact:
     return _spawned(text(noted.get("agent")), payload, tool_call_id=text(line.get("toolUseId")), agent_name=kind)
 
 
-def _api_error(line: Line) -> Fact:
+def _api_error(line: Line) -> Iterator[Fact]:
     """An attempt that failed and is tried again."""
     error = table(line.get("error"))
     inner = table(table(error.get("error")).get("error")) or table(error.get("error")) or error
@@ -234,7 +249,79 @@ def _api_error(line: Line) -> Fact:
         "retry_after_ms": measure(line.get("retryInMs")),
         "attempt_index": count(line.get("retryAttempt")),
     }
-    return ts.model_failed(kind, text(inner.get("message")), provider=PROVIDER, payload=payload)
+    yield ts.model_failed(kind, text(inner.get("message")), provider=PROVIDER, payload=payload)
+    if status == TOO_MANY:
+        told: dict[str, Any] = {"limiter": "provider", "kind": "rate_limit", "status": "hit"}
+        told |= {"provider_name": PROVIDER, "http_status": status, "retry_after_ms": payload["retry_after_ms"]}
+        yield {"type": "rate_limit.hit", "status": "hit", "provider": PROVIDER, "payload": told}
+
+
+def _used_up(error: str, said: str | None) -> Iterator[Fact]:
+    """The client stopped because of a limit of the plan; older versions put the time of its reset behind a bar."""
+    if error != "rate_limit" and not LIMIT.search(said or ""):
+        return
+    told = {
+        "kind": "quota",
+        "name": "plan",
+        "scope": "account",
+        "status": "blocked",
+        "blocked": "model call",
+        "message": said[: ts.MESSAGE_CHARS] if said else None,
+        "provider_name": PROVIDER,
+        "resets_at": ts.moment(int(found[1])) if (found := RESET.search(said or "")) else None,
+    }
+    yield {"type": "quota.blocked", "status": "blocked", "provider": PROVIDER, "payload": told}
+
+
+def _limits(told: dict[str, Any]) -> Iterator[Fact]:
+    """Where the windows of the plan stand; how much of one is used is a part of 1."""
+    windows = {name: table(window) for name, window in table(told.get("unifiedWindows")).items()}
+    named = text(told.get("rateLimitType"))
+    if named and named not in windows:
+        windows[named] = told
+    for name, window in windows.items():
+        share = measure(window.get("utilization"))
+        used = None if share is None else round(share * 100, 6)
+        word = text(told.get("status")) if name == named else None
+        status = LIMIT_STATES.get(word or "", "unknown" if used is None else "hit" if used >= 100 else "ok")
+        payload = {
+            "kind": "quota",
+            "name": name,
+            "scope": "account",
+            "status": status,
+            "unit": "percent",
+            "used": used,
+            "maximum": 100,
+            "remaining": None if used is None else 100 - used,
+            "window_s": WINDOWS_S.get(name.split("_opus")[0].split("_sonnet")[0]),
+            "resets_at": ts.moment(window.get("resetsAt")),
+            "provider_name": PROVIDER,
+        }
+        yield {"type": "limit.changed", "status": status, "provider": PROVIDER, "payload": payload}
+
+
+def _progress(line: Line, data: dict[str, Any], noted: Noted) -> Iterator[Fact]:
+    """What goes on inside a call: hooks that are run, and what a child agent says and does."""
+    call_id = text(line.get("parentToolUseID"))
+    if data.get("type") == "hook_progress":
+        payload = {
+            "point": text(data.get("hookEvent")),
+            "hook_name": text(data.get("hookName")),
+            "handler_ref": text(data.get("command")),
+        }
+        about = call_id if call_id and call_id.startswith(TOOL_ID) else None
+        yield {"type": "hook.started", "status": "running", "tool_call_id": about, "payload": payload}
+    elif data.get("type") == "agent_progress" and (agent := text(data.get("agentId"))):
+        whose = {"subagent_id": agent}
+        if noted.get("first_of_agent"):
+            yield _spawned(agent, {"status": "running"}, tool_call_id=call_id)
+        message = table(data.get("message"))
+        if message.get("type") == "assistant":
+            yield from (whose | fact for fact in _assistant(message, repeats=False))
+        elif message.get("type") == "user":
+            for block in map(table, items(table(message.get("message")).get("content"))):
+                if block.get("type") == "tool_result":
+                    yield from (whose | fact for fact in _tool_result(block, {}))
 
 
 def _compacted(told: dict[str, Any]) -> Fact:

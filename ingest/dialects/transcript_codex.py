@@ -1,7 +1,6 @@
 """Codex's session files: calls by the increments of the thread's counter, tools, turns, limits and compactions."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -32,6 +31,10 @@ OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_se
 WORK_ITEMS = frozenset({"CommandExecution", "FileChange", "McpToolCall"})
 ENDS = frozenset({"exec_command_end", "patch_apply_end", "mcp_tool_call_end"})
 USED_UP, LOW = 100.0, 80.0
+AGENT_MESSAGES = frozenset({"collab_agent_spawn_end", "collab_waiting_end"})
+AGENT_ENDS = {"completed": "completed", "errored": "failed", "interrupted": "failed", "shutdown": "completed"}
+ENDS_OF_TURNS = {"task_complete": "completed", "turn_complete": "completed", "turn_aborted": "failed"}
+"""An agent that another made is done when its turn is; it may be given another."""
 
 
 class CodexTranscript(Dialect, name="transcript_codex"):
@@ -54,6 +57,7 @@ def read(name: str, line: Line, noted: Noted) -> Iterator[Fact]:
     common = {
         "thread_id": noted.get("thread"),
         "turn_id": text(payload.get("turn_id")) or text(passed.get("turn_id")) or noted.get("turn"),
+        "subagent_id": text(noted.get("agent")),
     }
     kind, _, inner = name.partition(".")
     for fact in _facts(kind, inner, payload, noted):
@@ -63,9 +67,13 @@ def read(name: str, line: Line, noted: Noted) -> Iterator[Fact]:
 def _facts(kind: str, inner: str, payload: dict[str, Any], noted: Noted) -> Iterator[Fact]:
     match kind:
         case "session_meta" if noted.get("opens"):
-            yield from _opened(payload)
+            yield from _opened(payload, noted)
         case "response_item":
             yield from _item(inner, payload)
+            if noted.get("spawns"):
+                yield from _returned_agent(payload, noted)
+        case "turn_context" if "policy" in noted:
+            yield from _policy(table(noted["policy"]), table(noted.get("policy_before")))
         case "token_usage_record":
             yield _call(counts(payload.get("usage")), noted, text(payload.get("response_id")))
         case "compacted":
@@ -73,11 +81,15 @@ def _facts(kind: str, inner: str, payload: dict[str, Any], noted: Noted) -> Iter
             yield {"type": "context.compaction.completed", "status": "completed", "payload": done}
         case "event_msg" if inner == "token_count":
             yield from _token_count(payload, noted)
+        case "event_msg" if inner in AGENT_MESSAGES:
+            yield from _agent_message(inner, payload, noted)
         case "event_msg":
             yield from _message(inner, payload)
+            if noted.get("agent") and inner in ENDS_OF_TURNS:
+                yield _agent_over(text(noted["agent"]), ENDS_OF_TURNS[inner])
 
 
-def _opened(payload: dict[str, Any]) -> Iterator[Fact]:
+def _opened(payload: dict[str, Any], noted: Noted) -> Iterator[Fact]:
     created = {
         "client_name": "codex",
         "client_version": text(payload.get("cli_version")),
@@ -86,18 +98,65 @@ def _opened(payload: dict[str, Any]) -> Iterator[Fact]:
         "resumed_from": text(payload.get("forked_from_id")),
     }
     yield {"type": "session.created", "payload": created}
-    spawned = table(table(table(payload.get("source")).get("subagent")).get("thread_spawn"))
-    parent = text(spawned.get("parent_thread_id")) or text(payload.get("parent_thread_id"))
-    if parent:
-        thread = text(payload.get("id"))
-        child = {
-            "status": "running",
-            "child_thread_id": thread,
-            "parent_thread_id": parent,
-            "role": text(spawned.get("agent_role")) or text(payload.get("agent_role")),
-            "nickname": text(spawned.get("agent_nickname")) or text(payload.get("agent_nickname")),
+    if agent := text(noted.get("agent")):
+        told = payload | table(table(table(payload.get("source")).get("subagent")).get("thread_spawn"))
+        names = (text(told.get("agent_role")), text(told.get("agent_nickname")))
+        yield _spawned(agent, *names, parent_thread_id=text(told.get("parent_thread_id")))
+
+
+def _spawned(agent: str | None, role: str | None, nickname: str | None, **more: Any) -> Fact:
+    told = {"status": "running", "child_thread_id": agent, "role": role, "nickname": nickname}
+    call_id = more.pop("tool_call_id", None)
+    return {
+        "type": "subagent.spawned",
+        "status": "running",
+        "subagent_id": agent,
+        "agent_name": role or nickname,
+        "tool_call_id": call_id,
+        "payload": told | more,
+    }
+
+
+def _agent_over(agent: str | None, status: str) -> Fact:
+    told = {"status": status, "child_thread_id": agent}
+    return {"type": f"subagent.{status}", "status": status, "subagent_id": agent, "payload": told}
+
+
+def _returned_agent(payload: dict[str, Any], noted: Noted) -> Iterator[Fact]:
+    """What a call that makes an agent returned: its thread."""
+    told = _unpacked(payload.get("output"))
+    if agent := text(told.get("agent_id")):
+        call_id, maker = text(payload.get("call_id")), text(noted.get("agent"))
+        yield _spawned(agent, None, text(told.get("nickname")), tool_call_id=call_id, parent_subagent_id=maker)
+
+
+def _agent_message(kind: str, payload: dict[str, Any], noted: Noted) -> Iterator[Fact]:
+    """What a thread tells about those it made; they tell more themselves."""
+    if kind == "collab_agent_spawn_end" and (agent := text(payload.get("new_thread_id"))):
+        names = (text(payload.get("new_agent_role")), text(payload.get("new_agent_nickname")))
+        call_id, maker = text(payload.get("call_id")), text(noted.get("agent"))
+        yield _spawned(agent, *names, tool_call_id=call_id, parent_subagent_id=maker)
+    elif kind == "collab_waiting_end":
+        for agent, told in table(payload.get("statuses")).items():
+            word = told if isinstance(told, str) else next(iter(table(told)), None)
+            if word in AGENT_ENDS:
+                yield _agent_over(agent, AGENT_ENDS[word])
+
+
+def _policy(now: dict[str, Any], before: dict[str, Any]) -> Iterator[Fact]:
+    """What a turn may do, where it is first told and where it changes."""
+    changed = {name: {"from": before.get(name), "to": now.get(name)} for name in now if now[name] != before.get(name)}
+    if before and changed:
+        told = {
+            "policy_scope": "session",
+            "permission_mode": now.get("approval_policy"),
+            "policy_ref": now.get("approval_policy"),
+            "previous_policy_ref": before.get("approval_policy"),
+            "changed_rules": changed,
         }
-        yield {"type": "subagent.spawned", "status": "running", "subagent_id": thread, "payload": child}
+        yield {"type": "policy.changed", "payload": told}
+    if mode := now.get("sandbox_mode") if "sandbox_mode" in changed else None:
+        yield {"type": "sandbox.applied", "payload": {"mode": mode, "enforced": mode != "danger-full-access"}}
 
 
 def _item(kind: str, payload: dict[str, Any]) -> Iterator[Fact]:
@@ -114,14 +173,19 @@ def _item(kind: str, payload: dict[str, Any]) -> Iterator[Fact]:
         yield ts.tool_ended(call_id, None, output, error=_output_error(output))
 
 
-def _output_error(output: Any) -> str | None:
-    """Custom tools write their exit code into the output; of others the text does not tell for sure."""
+def _unpacked(output: Any) -> dict[str, Any]:
+    """An output that is an object, or the text of one."""
     if isinstance(output, str) and output.startswith("{"):
         try:
             output = orjson.loads(output)
         except orjson.JSONDecodeError:
-            return None
-    told = table(output)
+            return {}
+    return table(output)
+
+
+def _output_error(output: Any) -> str | None:
+    """Custom tools write their exit code into the output; of others the text does not tell for sure."""
+    told = _unpacked(output)
     if told.get("success") is False:
         return "tool_failed"
     code = table(told.get("metadata")).get("exit_code")
@@ -144,7 +208,7 @@ def _token_count(payload: dict[str, Any], noted: Noted) -> Iterator[Fact]:
     used = _increment(total, before, last)
     if used:
         yield _call(used, noted, None)
-    yield from _limits(table(payload.get("rate_limits")))
+    yield from _limits(table(payload.get("rate_limits")), noted)
 
 
 def _increment(total: dict[str, int], before: dict[str, int], last: dict[str, int]) -> dict[str, int]:
@@ -177,7 +241,8 @@ def _call(used: dict[str, int], noted: Noted, response_id: str | None) -> Fact:
     )
 
 
-def _limits(told: dict[str, Any]) -> Iterator[Fact]:
+def _limits(told: dict[str, Any], noted: Noted) -> Iterator[Fact]:
+    provider = noted.get("provider") or PROVIDER
     name = text(told.get("limit_name")) or text(told.get("limit_id")) or "codex"
     reached = text(told.get("rate_limit_reached_type"))
     for place in ("primary", "secondary"):
@@ -196,12 +261,28 @@ def _limits(told: dict[str, Any]) -> Iterator[Fact]:
             "maximum": 100,
             "remaining": 100 - used,
             "window_s": None if minutes is None else minutes * 60,
-            "resets_at": _moment(window.get("resets_at")),
-            "provider_name": PROVIDER,
+            "resets_at": ts.moment(window.get("resets_at"))
+            or _later(noted.get("time_ns"), window.get("resets_in_seconds")),
+            "provider_name": provider,
             "plan": text(told.get("plan_type")),
         }
-        yield {"type": "limit.changed", "status": status, "provider": PROVIDER, "payload": payload}
+        yield {"type": "limit.changed", "status": status, "provider": provider, "payload": payload}
+    if reached or told.get("spend_control_reached") is True:
+        stopped = {
+            "kind": "quota",
+            "name": f"{name}.{reached or 'spend_control'}",
+            "scope": "account",
+            "status": "blocked",
+            "provider_name": provider,
+        }
+        yield {"type": "quota.blocked", "status": "blocked", "provider": provider, "payload": stopped}
     yield from _credits(table(told.get("credits")), name)
+
+
+def _later(now_ns: int | None, seconds: Any) -> str | None:
+    """Older versions tell how long it takes until a window begins anew."""
+    left = measure(seconds)
+    return None if left is None or now_ns is None else ts.moment(now_ns / 1e9 + left)
 
 
 def _credits(told: dict[str, Any], name: str) -> Iterator[Fact]:
@@ -214,13 +295,6 @@ def _credits(told: dict[str, Any], name: str) -> Iterator[Fact]:
         status = "ok" if told.get("has_credits") else "blocked"
         payload = {"kind": "budget", "name": f"{name}.credits", "status": status, "unit": "credits", "remaining": left}
         yield {"type": "limit.changed", "status": status, "provider": PROVIDER, "payload": payload}
-
-
-def _moment(seconds: Any) -> str | None:
-    if isinstance(seconds, str):
-        return seconds
-    told = measure(seconds)
-    return datetime.fromtimestamp(told, UTC).isoformat() if told is not None and told < 1e11 else None
 
 
 def _message(kind: str, payload: dict[str, Any]) -> Iterator[Fact]:

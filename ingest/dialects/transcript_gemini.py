@@ -26,8 +26,11 @@ class GeminiTranscript(Dialect, name="transcript_gemini"):
 
 def read(name: str, line: Line, noted: Noted) -> Iterator[Fact]:
     """The facts of one line."""
-    turn = {"turn_id": noted.get("turn")}
+    turn = {"turn_id": noted.get("turn"), "subagent_id": text(noted.get("agent"))}
     match name:
+        case "session" if noted.get("opens") and turn["subagent_id"]:
+            began = {"status": "running"}
+            yield turn | {"type": "subagent.spawned", "status": "running", "payload": began}
         case "session" if noted.get("opens"):
             payload = {
                 "client_name": "gemini-cli",

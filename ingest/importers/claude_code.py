@@ -14,6 +14,7 @@ KINDS = frozenset(
     {"user", "assistant", "summary", "progress", "queue-operation", "attachment", "file-history-snapshot"}
     | {"last-prompt", "custom-title", "ai-title", "agent-name", "agent-setting", "pr-link", "permission-mode", "mode"}
     | {"tag", "task-summary", "bash_progress", "worktree-state", "content-replacement", "subagent.meta"}
+    | {"rate_limit_event"}
 )
 SYSTEM = frozenset(
     {"compact_boundary", "microcompact_boundary", "stop_hook_summary", "local_command", "status", "api_error"}
@@ -30,6 +31,7 @@ OTHERS = re.compile(
     rb'"(?:projectHash|run_id|session_id|\$set|resourceSpans|resourceLogs|resourceMetrics|event_?[iI]d)"\s*:'
 )
 AGENT_FILE = re.compile(r"agent-(?P<agent>[\w-]+?)(?:\.meta)?\.json")
+INTERRUPTED = "[Request interrupted by user"
 SESSION_FOLDER = "subagents"
 FIRST_LINE_BYTES = 1024 * 1024
 RECENT_ANSWERS = 64
@@ -48,6 +50,7 @@ class ClaudeCodeMemory(Memory):
         self.mode: str | None = None
         self.opened = False
         self.usages: OrderedDict[str, Any] = OrderedDict()
+        self.agents: set[str] = set()
 
     def unnamed(self) -> str | None:
         """Files are named after their sessions."""
@@ -57,15 +60,22 @@ class ClaudeCodeMemory(Memory):
         """A line without a session or turn of its own belongs to those before it."""
         self.session = text_of(value.get("sessionId")) or self.session
         kind, subtype = text_of(value.get("type")), text_of(value.get("subtype"))
-        if kind == "user":
+        interrupted = kind == "user" and _interrupts(value)
+        if kind == "user" and not interrupted:
             self._note_turn(value)
         context: dict[str, Any] = {"turn": self.turn} if self.turn else {}
+        if interrupted:
+            context["interrupted"] = True
         mode = text_of(value.get("permissionMode"))
         if mode and mode != self.mode:
             context |= {"mode_before": self.mode} if self.mode else {}
             self.mode = mode
         if self._repeats(value):
             context["repeats"] = True
+        agent = text_of(table(value.get("data")).get("agentId"))
+        if agent and agent not in self.agents:
+            self.agents.add(agent)
+            context["first_of_agent"] = True
         if not self.opened and text_of(value.get("cwd")) and not value.get("isSidechain"):
             self.opened = context["opens"] = True
         return About(
@@ -97,6 +107,13 @@ class ClaudeCodeMemory(Memory):
         named = text_of(value.get("promptId"))
         if named or own:
             self.turn = named or text_of(value.get("uuid"))
+
+
+def _interrupts(value: dict[str, Any]) -> bool:
+    """Whether the client notes that the user broke off the turn."""
+    content = table(value.get("message")).get("content")
+    first = table(content[0]).get("text") if isinstance(content, list) and content else content
+    return isinstance(first, str) and first.startswith(INTERRUPTED)
 
 
 def _session_of(path: Path) -> str | None:

@@ -49,6 +49,7 @@ COUNTERS = (
     *("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens"),
     *("reasoning_output_tokens", "total_tokens"),
 )
+SPAWN = "spawn_agent"
 PARENT_LINES = 1_000_000
 """A parent's file is read this far to know what of it a fork repeats."""
 
@@ -70,6 +71,13 @@ class CodexMemory(Memory):
         self.totals: Totals = {}
         self.inherited = False
         """Whether the lines so far are a copy of the parent's."""
+
+        self.agent: str | None = None
+        """The thread, if another agent made it."""
+
+        self.policy: dict[str, str] = {}
+        self.spawns: set[str] = set()
+        """Calls that make an agent and have not returned."""
 
         self.began_ns: int | None = None
         self.first_own: int | None = None
@@ -97,14 +105,16 @@ class CodexMemory(Memory):
 
     def _open(self, value: dict[str, Any], payload: dict[str, Any]) -> None:
         self.thread = text_of(payload.get("id")) or text_of(payload.get("session_id")) or thread_of(self.path)
-        self.session = text_of(payload.get("session_id")) or self.thread
+        # Not its `session_id`: a thread that another made shares it, and telemetry knows threads only.
+        self.session = self.thread
         self.provider = text_of(payload.get("model_provider"))
         self.began_ns = moment_ns(value.get("timestamp"))
         start = payload.get("subagent_history_start_ordinal")
         self.first_own = start if isinstance(start, int) else None
-        spawned = table(table(table(payload.get("source")).get("subagent")).get("thread_spawn"))
-        parent = text_of(payload.get("forked_from_id")) or text_of(payload.get("parent_thread_id"))
-        parent = parent or text_of(spawned.get("parent_thread_id"))
+        made_by = maker(payload)
+        parent = text_of(payload.get("forked_from_id")) or made_by
+        if made_by or "subagent" in table(payload.get("source")):
+            self.agent = self.thread
         if parent or self.first_own or payload.get("history_base"):
             self.inherited = True
             self.parents = set(_digests(self.path, parent)) if parent else set()
@@ -127,10 +137,25 @@ class CodexMemory(Memory):
         self.model = text_of(settings.get("model")) or self.model
         if kind != "response_item":
             self.turn = text_of(payload.get("turn_id")) or self.turn
-        context: dict[str, Any] = {"thread": self.thread, "turn": self.turn}
+        context: dict[str, Any] = {"thread": self.thread, "turn": self.turn, "agent": self.agent}
+        if kind == "turn_context" and (now := policy(payload)) != self.policy:
+            context |= {"policy": now, "policy_before": self.policy or None}
+            self.policy = now
+        if kind == "response_item" and self._spawns(payload):
+            context["spawns"] = True
         if kind == "token_usage_record" or payload.get("type") == "token_count":
             context |= {"model": self.model, "provider": self.provider, "before": self._advance(kind, payload)}
         return {name: told for name, told in context.items() if told is not None}
+
+    def _spawns(self, payload: dict[str, Any]) -> bool:
+        """Whether a line is what a call that makes an agent returned."""
+        call_id = text_of(payload.get("call_id"))
+        if call_id and payload.get("type") == "function_call" and payload.get("name") == SPAWN:
+            self.spawns.add(call_id)
+        elif call_id in self.spawns and payload.get("type") == "function_call_output":
+            self.spawns.discard(call_id)
+            return True
+        return False
 
     def _advance(self, kind: str, payload: dict[str, Any]) -> Totals | None:
         """The counter before this line, while moving it on."""
@@ -140,6 +165,20 @@ class CodexMemory(Memory):
         if now:
             self.totals = now
         return before or None
+
+
+def maker(payload: dict[str, Any]) -> str | None:
+    """The thread whose agent made this one, as a session's head tells it."""
+    spawned = table(table(table(payload.get("source")).get("subagent")).get("thread_spawn"))
+    return text_of(spawned.get("parent_thread_id")) or text_of(payload.get("parent_thread_id"))
+
+
+def policy(payload: dict[str, Any]) -> dict[str, str]:
+    """What a turn may do: who approves, and the boundary it runs in."""
+    sandbox = payload.get("sandbox_policy")
+    mode = text_of(sandbox) or text_of(table(sandbox).get("type")) or text_of(table(sandbox).get("mode"))
+    told = {"approval_policy": text_of(payload.get("approval_policy")), "sandbox_mode": mode}
+    return {name: value for name, value in told.items() if value}
 
 
 def unfolded(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:

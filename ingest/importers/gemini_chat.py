@@ -11,6 +11,7 @@ from ingest.importers.transcript import About, DocumentTranscript, LineTranscrip
 KNOWN = frozenset(
     {"session", "$set", "$rewindTo", "user", "gemini", "info", "error", "warning", "help", "stats", "tool_group"}
 )
+CHATS = "chats"
 MARK = re.compile(rb'^\s*\{[^\n]*"sessionId"\s*:[^\n]*"projectHash"\s*:')
 WHOLE = re.compile(rb'"sessionId"\s*:.*"projectHash"\s*:', re.DOTALL)
 
@@ -24,6 +25,8 @@ class GeminiMemory(Memory):
         super().__init__(path)
         self.session: str | None = None
         self.turn: str | None = None
+        self.agent: str | None = None
+        """The subagent whose chat it is; the folder is named after the session that made it."""
 
     def unnamed(self) -> str | None:
         """Files are named after the beginning of their sessions."""
@@ -34,8 +37,15 @@ class GeminiMemory(Memory):
         if text_of(value.get("sessionId")):
             opens = self.session is None
             self.session = text_of(value.get("sessionId"))
-            about = moment_ns(value.get("startTime"))
-            return About("session", self.session, None, about, None, {}, {"opens": True} if opens else {})
+            if value.get("kind") == "subagent":
+                self.agent = self.session
+                self.session = self.session if self.path.parent.name == CHATS else self.path.parent.name
+            return About(
+                name="session",
+                session=self.session,
+                time_ns=moment_ns(value.get("startTime")),
+                context=self._context(opens=True) if opens else self._context(),
+            )
         changes = next((key for key in ("$set", "$rewindTo") if key in value), None)
         kind = changes or text_of(value.get("type"))
         if kind == "user" and not _answers(value):
@@ -46,8 +56,11 @@ class GeminiMemory(Memory):
             self.session,
             None,
             moment_ns(value.get("timestamp") or changed),
-            context={"turn": self.turn} if self.turn else {},
+            context=self._context(turn=self.turn),
         )
+
+    def _context(self, **told: Any) -> dict[str, Any]:
+        return {name: value for name, value in (told | {"agent": self.agent}).items() if value is not None}
 
 
 def _answers(value: dict[str, Any]) -> bool:

@@ -273,6 +273,7 @@ def test_values_survive_as_json(client: httpx.Client) -> None:
     assert found[2:7] == [1.5, [1, None], {"a": {"b": "x"}}, "w6k=", None]
     assert found[7:10] == ["2026-01-02T03:04:05.000006Z"] * 2 + ["2026-01-02"]
     assert found[10:] == ["2026-01-02T01:04:05Z", '{"k": 1}', None, True]
+    assert rows(client, "select timestamp 'infinity', null::timestamp") == [[2**63 - 1, None]]
 
 
 def test_parameters_stand_for_values_by_place_or_name(client: httpx.Client) -> None:

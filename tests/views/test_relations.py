@@ -324,3 +324,25 @@ def test_events_that_could_not_be_rolled_up_still_show_in_their_session(store: S
         ("other", 1),
         ("s", 1),
     ]
+
+
+def test_every_sum_says_how_many_of_its_calls_have_no_known_cost(store: Store) -> None:
+    turn: dict[str, Any] = {"turn_id": "u", "provider": "p", "model": "m", "uncached_input_tokens": 1}
+    priced = turn | {"cost_usd": 0.25, "cost_state": "priced", "price_entry": "p/m", "price_version": "v"}
+    reported = turn | {"cost_usd": 0.5, "cost_state": "reported"}
+    put(
+        store,
+        call("a", 1, "a", **priced),
+        call("b", 2, "b", **reported),
+        call("c", 3, "c", **turn, cost_state="unknown"),
+        call("d", 4, "d", **turn, cost_state="unknown") | {"type": "model.failed"},  # nobody pays for a failure
+    )
+    assert ask(store, "select cost_usd, costs_unknown, unpriced_share from sessions") == [(0.75, 1, 1 / 3)]
+    assert ask(store, "select cost_usd, costs_unknown, unpriced_share from turns") == [(0.75, 1, 1 / 3)]
+    totals = "select sum(cost_usd), sum(costs_unknown), sum(calls_priced), sum(calls) from costs"
+    assert ask(store, totals) == [(0.75, 1, 2, 4)]
+    assert ask(store, "select price_entry, price_version, cost_usd from costs where price_entry is not null") == [
+        ("p/m", "v", 0.25)
+    ]
+    told = "reported_cost_usd, costs_unreported, counted_cost_usd, counted_costs_unknown, cost_difference_usd"
+    assert ask(store, f"select {told} from reconciliation") == [(0.5, 3, 0.75, 1, None)]

@@ -41,9 +41,9 @@ def test_two_streams_without_a_common_id_are_joined_by_the_usage_that_both_recor
         store,
         *(used(f"span{at}", at, "span", (10, 1)) for at in (1, 2)),
         used("span3", 3, "span", (20, 2)),
-        # long after: time says nothing
-        *(used(f"log{at}", 500 + at, "log", (10, 1)) for at in (1, 2)),
-        used("log3", 503, "log", (20, 2)),
+        # a little later, and out of order
+        *(used(f"log{at}", 20 + at, "log", (10, 1)) for at in (2, 1)),
+        used("log3", 23, "log", (20, 2)),
     )
     assert ask(store, CALLS) == [
         ("span:span1", ["span1", "log1"]),
@@ -51,6 +51,36 @@ def test_two_streams_without_a_common_id_are_joined_by_the_usage_that_both_recor
         ("span:span3", ["span3", "log3"]),
     ]
     assert ask(store, "select model_calls, output_tokens from sessions") == [(3, 4)]
+
+
+def test_equal_calls_stay_as_many_as_one_stream_tells_when_the_other_lost_some(store: Store) -> None:
+    put(
+        store,
+        used("log1", 1, "log", (10, 1)),
+        used("log2", 300, "log", (10, 1)),
+        used("span2", 299, "span", (10, 1)),
+    )
+    assert ask(store, CALLS) == [("log1", ["log1"]), ("span:span2", ["span2", "log2"])]
+    assert ask(store, "select model_calls, output_tokens from sessions") == [(2, 2)]
+
+
+def test_equal_calls_of_which_each_stream_lost_another_are_two(store: Store) -> None:
+    put(store, used("log1", 1, "log", (10, 1)), used("span2", 300, "span", (10, 1)))
+    assert ask(store, "select count(*) from model_calls") == [(2,)]
+
+
+def test_a_long_call_is_one_however_long_its_end_is_after_the_line_that_tells_its_beginning(store: Store) -> None:
+    put(
+        store,
+        used("line", 10, "file", (10, 1), dialect="file"),
+        used("log", 600, "log", (10, 1), duration_ms=595_000.0),
+    )
+    assert ask(store, "select count(*) from model_calls") == [(1,)]
+
+
+def test_equal_calls_of_two_sessions_are_never_one(store: Store) -> None:
+    put(store, used("a", 1, "span", (10, 1)), used("b", 1, "log", (10, 1), session_id="other"))
+    assert ask(store, "select session_id, count(*) from model_calls group by 1 order by 1") == [("other", 1), ("s", 1)]
 
 
 def test_a_call_that_one_of_two_streams_lost_still_counts(store: Store) -> None:

@@ -16,8 +16,8 @@
 --   uncached_input_tokens: Input tokens neither read from nor written to a cache; NULL where the source does not tell.
 --   cache_read_tokens: Input tokens read from the provider's cache.
 --   cache_write_tokens: Input tokens written to the provider's cache.
---   output_tokens: Output tokens, reasoning included.
---   reasoning_tokens: Of the output, tokens spent on reasoning.
+--   output_tokens: Output tokens; reasoning is among them, except from Gemini clients, which count it beside them.
+--   reasoning_tokens: Tokens spent on reasoning: a part of the output, except from Gemini clients, which count them beside it.
 --   cost_usd: Cost in US dollars; NULL when unknown.
 --   cost_state: `reported` by the source, `priced` from the price table, or `unknown`.
 select

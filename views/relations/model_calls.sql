@@ -2,7 +2,7 @@
 -- Grain: session_id, call_id.
 -- A call may be seen as a span, as log events and by two instrumentations, one inside the other. Sightings are joined by
 -- recorded ids (request or response id, span, parent span; see `call_links`), or, where a client gives its two streams no
--- common id, by the usage that both record; never by time. A parent that repeats the totals of calls
+-- common id, by the usage that both record, one to one and within a minute of each other. A parent that repeats the totals of calls
 -- below it is listed as a sighting and not counted. Each sighting's own numbers are in `call_sightings`, which also says
 -- which one is taken; they are never averaged.
 -- Columns:
@@ -23,12 +23,12 @@
 --   uncached_input_tokens: Input tokens neither read from nor written to a cache; NULL where the source does not tell.
 --   cache_read_tokens: Input tokens read from the provider's cache.
 --   cache_write_tokens: Input tokens written to the provider's cache.
---   output_tokens: Output tokens, reasoning included.
---   reasoning_tokens: Of the output, tokens spent on reasoning.
+--   output_tokens: Output tokens; reasoning is among them, except from Gemini clients, which count it beside them.
+--   reasoning_tokens: Tokens spent on reasoning: a part of the output, except from Gemini clients, which count them beside it.
 --   cost_usd: Cost in US dollars; NULL when unknown.
 --   cost_state: `reported` by the source, `priced` from the price table, or `unknown`.
---   price_entry: The entry of the price table that matched.
---   price_version: Version of the price table.
+--   price_entry: The entry of the price table, or of the user's own file, that matched: a `gpt-5.1-codex` may be priced as `openai/gpt-5.1`.
+--   price_version: Version of the price table, or of the user's own file, that the entry is in.
 --   trace_id: Its trace.
 --   span_id: The span that shows it best.
 --   sightings: Ids of the events that show it, the best first.

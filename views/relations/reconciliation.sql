@@ -14,6 +14,7 @@
 --   output_tokens: Output tokens, as this source tells them.
 --   reasoning_tokens: Tokens spent on reasoning, as this source tells them.
 --   reported_cost_usd: Cost in US dollars as the source itself reports it; NULL where it reports none.
+--   costs_unreported: Model calls it shows without a cost of its own, so `reported_cost_usd` lacks them; NULL for metrics.
 --   calls_difference: `calls` less the calls counted.
 --   uncached_input_difference: `uncached_input_tokens` less those counted.
 --   cache_read_difference: `cache_read_tokens` less those counted.
@@ -21,6 +22,8 @@
 --   output_difference: `output_tokens` less those counted.
 --   reasoning_difference: `reasoning_tokens` less those counted.
 --   cost_difference_usd: `reported_cost_usd` less the cost counted; NULL while any counted call's cost is unknown.
+--   counted_cost_usd: Sum of the known costs counted, in US dollars; NULL when none is known.
+--   counted_costs_unknown: Completed calls counted whose cost is unknown, so `counted_cost_usd` lacks them.
 with seen as (
     select distinct
         session_id as session_id,
@@ -104,7 +107,8 @@ sources as (
         cast(sum(cache_write_tokens) as bigint) as cache_write_tokens,
         cast(sum(output_tokens) as bigint) as output_tokens,
         cast(sum(reasoning_tokens) as bigint) as reasoning_tokens,
-        round(sum(cost_usd), 10) as cost_usd
+        round(sum(cost_usd), 10) as cost_usd,
+        count(case when cost_usd is null then 1 end) as costs_unreported
     from per_call
     group by session_id, source
     union all
@@ -118,7 +122,8 @@ sources as (
         cache_write_tokens as cache_write_tokens,
         output_tokens as output_tokens,
         reasoning_tokens as reasoning_tokens,
-        cost_usd as cost_usd
+        cost_usd as cost_usd,
+        null as costs_unreported
     from metrics
 ),
 
@@ -131,7 +136,8 @@ counted as (
         cast(sum(cache_write_tokens) as bigint) as cache_write_tokens,
         cast(sum(output_tokens) as bigint) as output_tokens,
         cast(sum(reasoning_tokens) as bigint) as reasoning_tokens,
-        case when count(case when cost_usd is null and status = 'completed' then 1 end) = 0 then sum(cost_usd) end as cost_usd
+        round(sum(cost_usd), 10) as cost_usd,
+        count(case when cost_usd is null and status = 'completed' then 1 end) as costs_unknown
     from model_calls
     where status <> 'unknown'
     group by session_id
@@ -147,12 +153,15 @@ select
     s.output_tokens as output_tokens,
     s.reasoning_tokens as reasoning_tokens,
     s.cost_usd as reported_cost_usd,
+    s.costs_unreported as costs_unreported,
     s.calls - c.calls as calls_difference,
     s.uncached_input_tokens - c.uncached_input_tokens as uncached_input_difference,
     s.cache_read_tokens - c.cache_read_tokens as cache_read_difference,
     s.cache_write_tokens - c.cache_write_tokens as cache_write_difference,
     s.output_tokens - c.output_tokens as output_difference,
     s.reasoning_tokens - c.reasoning_tokens as reasoning_difference,
-    round(s.cost_usd - c.cost_usd, 10) + 0.0 as cost_difference_usd
+    case when c.costs_unknown = 0 then round(s.cost_usd - c.cost_usd, 10) + 0.0 end as cost_difference_usd,
+    c.cost_usd as counted_cost_usd,
+    c.costs_unknown as counted_costs_unknown
 from sources as s
 left join counted as c on c.session_id = s.session_id

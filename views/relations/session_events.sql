@@ -3,33 +3,27 @@
 -- An event that names no session belongs to the session that another record of its trace names; a trace that nobody
 -- names is a session of its own. All columns of `events` follow.
 -- An event that names its session lies within the session's times in the roll-up, so a question about one session reads
--- only those. What came after the roll-up was last brought up to date (`rolled_up` in `meta`) is read without them.
+-- only those. What came after the roll-up was last brought up to date (`rolled_up` in `progress`) is read without them.
 -- Each kind has its branch, so that a filter on the session is a plain comparison for the events that name theirs.
 -- Columns:
 --   session_id: The session: as told, else as told of its trace, else `trace:` and the trace id, else `unknown:` and the dialect.
 --   session_source: How the session is known: `event`, `trace` (another record of the trace names it), `trace_id` or `unknown`.
 --   *: Every column of `events` but `session_id`.
-with rolled_up as (
-    select coalesce(max(cast(value as bigint)), -1) as position
-    from meta
-    where key = 'rolled_up'
-)
-
 select
     e.session_id as session_id,
     'event' as session_source,
     e.* exclude (session_id)
-from events as e
-inner join session_rollup as s
-    on s.session_id = e.session_id and e.timestamp >= s.first_time and e.timestamp <= s.last_time
-inner join rolled_up as r on e.journal_position <= r.position
+from (select s.session_id, s.first_time, s.last_time, p.rolled_up from session_rollup as s, progress as p) as s
+inner join events as e
+    on e.session_id = s.session_id and e.timestamp >= s.first_time and e.timestamp <= s.last_time
+    and e.journal_position <= s.rolled_up
 union all
 select
     e.session_id as session_id,
     'event' as session_source,
     e.* exclude (session_id)
 from events as e
-inner join rolled_up as r on e.journal_position > r.position
+inner join progress as p on e.journal_position > p.rolled_up
 where e.session_id is not null
 union all
 select

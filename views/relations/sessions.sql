@@ -19,10 +19,13 @@
 --   uncached_input_tokens: Input tokens neither read from nor written to a cache; NULL where no call tells.
 --   cache_read_tokens: Input tokens read from the provider's cache.
 --   cache_write_tokens: Input tokens written to the provider's cache.
---   output_tokens: Output tokens, reasoning included.
---   reasoning_tokens: Of the output, tokens spent on reasoning.
+--   output_tokens: Output tokens; reasoning is among them, except from Gemini clients, which count it beside them.
+--   reasoning_tokens: Tokens spent on reasoning: a part of the output, except from Gemini clients, which count them beside it.
 --   cost_usd: Sum of the known costs in US dollars; NULL when none is known.
 --   cost_state: `reported`, `priced`, `mixed` (both), `partial` (some calls are unknown), `unknown`; NULL without model calls.
+--   calls_priced: Model calls whose cost is known, reported or priced, so `cost_usd` has them.
+--   costs_unknown: Completed model calls whose cost is unknown, so `cost_usd` lacks them.
+--   unpriced_share: Of the calls that cost something, the share whose cost is unknown, from 0 to 1; NULL without such calls.
 --   gaps: What is known to be missing: rows of `gaps`.
 --   spans: Span records.
 --   logs: Log and event records.
@@ -59,6 +62,9 @@ select
         when costs_priced > 0 then 'priced'
         else 'unknown'
     end as cost_state,
+    costs_reported + costs_priced as calls_priced,
+    costs_unknown as costs_unknown,
+    costs_unknown / nullif(costs_unknown + costs_reported + costs_priced, 0) as unpriced_share,
     gaps as gaps,
     spans as spans,
     logs as logs,

@@ -18,13 +18,14 @@
 --   turn_id: The turn it belongs to.
 --   task_id: The task it belongs to.
 --   agent_name: The agent that did it.
+--   subagent_id: The child agent that did it, as its client names it; see `subagents`.
 --   model: The model.
 --   tool_name: The tool.
 --   uncached_input_tokens: Input tokens neither read from nor written to a cache.
 --   cache_read_tokens: Input tokens read from the provider's cache.
 --   cache_write_tokens: Input tokens written to the provider's cache.
---   output_tokens: Output tokens, reasoning included.
---   reasoning_tokens: Of the output, tokens spent on reasoning.
+--   output_tokens: Output tokens; reasoning is among them, except from Gemini clients, which count it beside them.
+--   reasoning_tokens: Tokens spent on reasoning: a part of the output, except from Gemini clients, which count them beside it.
 --   cost_usd: Cost in US dollars; NULL when unknown.
 --   cost_state: `reported`, `priced` or `unknown`; NULL on events that cost nothing.
 --   error: Error type of a failure.
@@ -44,6 +45,7 @@ with carried as (
         e.turn_id as turn_id,
         e.task_id as task_id,
         e.agent_name as agent_name,
+        e.subagent_id as subagent_id,
         e.model as model,
         e.tool_name as tool_name,
         e.uncached_input_tokens as uncached_input_tokens,
@@ -83,7 +85,7 @@ select
     case split_part(type, '.', 1)
         when 'model' then coalesce(model, type)
         when 'tool' then coalesce(tool_name, type)
-        when 'subagent' then coalesce(agent_name, type)
+        when 'subagent' then coalesce(agent_name, subagent_id, type)
         else type
     end as label,
     status as status,
@@ -95,6 +97,7 @@ select
     turn_id as turn_id,
     task_id as task_id,
     agent_name as agent_name,
+    subagent_id as subagent_id,
     model as model,
     tool_name as tool_name,
     uncached_input_tokens as uncached_input_tokens,

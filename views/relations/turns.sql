@@ -15,10 +15,11 @@
 --   uncached_input_tokens: Input tokens neither read from nor written to a cache; NULL where no call tells.
 --   cache_read_tokens: Input tokens read from the provider's cache.
 --   cache_write_tokens: Input tokens written to the provider's cache.
---   output_tokens: Output tokens, reasoning included.
---   reasoning_tokens: Of the output, tokens spent on reasoning.
+--   output_tokens: Output tokens; reasoning is among them, except from Gemini clients, which count it beside them.
+--   reasoning_tokens: Tokens spent on reasoning: a part of the output, except from Gemini clients, which count them beside it.
 --   cost_usd: Sum of the known costs in US dollars; NULL when none is known.
 --   costs_unknown: Completed model calls whose cost is unknown, so `cost_usd` lacks them.
+--   unpriced_share: Of the calls that cost something, the share whose cost is unknown, from 0 to 1; NULL without such calls.
 with facts as (
     select
         session_id as session_id,
@@ -50,7 +51,8 @@ models as (
         try_cast(sum(output_tokens) as bigint) as output_tokens,
         try_cast(sum(reasoning_tokens) as bigint) as reasoning_tokens,
         sum(cost_usd) as cost_usd,
-        count(case when cost_usd is null and status = 'completed' then 1 end) as costs_unknown
+        count(case when cost_usd is null and status = 'completed' then 1 end) as costs_unknown,
+        count(cost_usd) as costs_known
     from model_calls
     where turn_id is not null
     group by session_id, turn_id
@@ -81,7 +83,8 @@ select
     m.output_tokens as output_tokens,
     m.reasoning_tokens as reasoning_tokens,
     m.cost_usd as cost_usd,
-    coalesce(m.costs_unknown, 0) as costs_unknown
+    coalesce(m.costs_unknown, 0) as costs_unknown,
+    m.costs_unknown / nullif(m.costs_unknown + m.costs_known, 0) as unpriced_share
 from facts as f
 left join models as m on m.session_id = f.session_id and m.turn_id = f.turn_id
 left join tools as t on t.session_id = f.session_id and t.turn_id = f.turn_id

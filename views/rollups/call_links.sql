@@ -63,7 +63,7 @@ reused as (
 
 sightings as (
     select
-        t.* exclude (told_id, start_us),
+        t.* exclude (told_id),
         t.told_id as sent_id,
         case when r.told_id is null or t.family <> 'model' then t.told_id end as told_id
     from told as t
@@ -161,6 +161,7 @@ leaves_below as (
         n.trace_id as trace_id,
         n.ancestor_id as span_id,
         t.top_id as top_id,
+        t.told_id as told_id,
         count(*) over (partition by n.session_id, n.trace_id, n.ancestor_id) as leaves
     from (
         select distinct session_id, trace_id, ancestor_id, span_id
@@ -220,10 +221,13 @@ span_calls as (
         b.span_id as span_id,
         null as told_id,
         k.call_id as call_id,
-        false as counts
+        -- Around one call, with its response id: another instrumentation's span, as good as the inner one.
+        coalesce(b.leaves = 1 and p.told_id = b.told_id, false) as counts
     from leaves_below as b
     inner join keys as k
         on k.session_id = b.session_id and k.family = 'model' and k.trace_id = b.trace_id and k.top_id = b.top_id
+    inner join call_spans as p
+        on p.session_id = b.session_id and p.family = 'model' and p.trace_id = b.trace_id and p.span_id = b.span_id
 ),
 
 -- Request ids that a span tells but that are not its call's id.
@@ -243,6 +247,7 @@ placed as (
         s.opens as opens,
         s.signal as signal,
         s.mark as mark,
+        s.start_us as start_us,
         s.end_us as end_us,
         s.told_id as told_id,
         coalesce(
@@ -267,11 +272,38 @@ placed as (
         on a.session_id = s.session_id and a.family = s.family and a.told_id = s.told_id
 ),
 
--- A request without any id cannot be told from the answers without any id: those answers are the calls.
-answered as (
-    select distinct session_id as session_id, family as family, dialect as dialect
+-- A request without any id is told from the answers without any id by its place alone: each answer is that of the last
+-- request before it that has none yet. Those answers are the calls; a request that is left over was never answered.
+counted_requests as (
+    select
+        session_id as session_id,
+        family as family,
+        dialect as dialect,
+        event_id as event_id,
+        opens as opens,
+        end_us as end_us,
+        sum(case when opens then 1 else -1 end) over (
+            partition by session_id, family, dialect order by end_us, opens desc, event_id
+            rows between unbounded preceding and current row
+        ) as depth
     from placed
-    where bare and not opens
+    where bare
+),
+
+followed_requests as (
+    select
+        c.*,
+        min(depth) over (
+            partition by session_id, family, dialect order by end_us, opens desc, event_id
+            rows between 1 following and unbounded following
+        ) as lowest_after
+    from counted_requests as c
+),
+
+answered as (
+    select session_id as session_id, event_id as event_id
+    from followed_requests
+    where opens and lowest_after < depth
 ),
 
 settled as (
@@ -281,20 +313,21 @@ settled as (
         p.family as family,
         p.own_id as own_id,
         p.counts as counts,
-        case when p.bare and p.opens and w.session_id is not null then '' else coalesce(p.call_id, p.own_id) end as call_id,
+        case when w.event_id is not null then '' else coalesce(p.call_id, p.own_id) end as call_id,
         p.told_id is not null as named,
         p.mark as mark,
+        p.start_us as start_us,
         p.end_us as end_us,
         case when p.signal in ('span', 'asked') then p.signal else p.signal || ' ' || coalesce(p.dialect, '') end as stream,
         p.counts and (not p.opens or p.signal = 'asked') and p.mark is not null as marked
     from placed as p
-    left join answered as w
-        on w.session_id = p.session_id and w.family = p.family and w.dialect is not distinct from p.dialect
+    left join answered as w on w.session_id = p.session_id and w.event_id = p.event_id
 ),
 
 -- A client may tell its calls in two streams (spans, logs, a file's lines; tools also as asked for by the model) that have
 -- no id in common. What both record of a call is the usage (the tool's name): the n-th call of a usage in one stream is
--- the n-th of that usage in the other. Equal calls are interchangeable, so no sum depends on which is taken for which.
+-- the n-th of that usage in the other, one to one, so that equal calls stay as many as one stream tells. Model calls are
+-- taken for one only if they lie within a minute of each other; a tool may wait for long before it is run.
 streams as (
     select
         session_id as session_id,
@@ -302,10 +335,36 @@ streams as (
         call_id as call_id,
         stream as stream,
         max(mark) as mark,
+        min(start_us) as start_us,
         min(end_us) as end_us
     from settled
     where marked and call_id <> ''
     group by session_id, family, call_id, stream
+),
+
+apart as (
+    select
+        s.*,
+        case
+            when family = 'model' and start_us > 60000000 + max(end_us) over (
+                partition by session_id, family, mark
+                order by start_us, end_us, call_id, stream
+                rows between unbounded preceding and 1 preceding
+            ) then 1
+            else 0
+        end as begins
+    from streams as s
+),
+
+near as (
+    select
+        a.*,
+        sum(begins) over (
+            partition by session_id, family, mark
+            order by start_us, end_us, call_id, stream
+            rows between unbounded preceding and current row
+        ) as island
+    from apart as a
 ),
 
 known as (
@@ -326,13 +385,14 @@ counted as (
         s.call_id as call_id,
         s.stream as stream,
         s.mark as mark,
+        s.island as island,
         k.named as named,
         k.streams as streams,
         row_number() over (
-            partition by s.session_id, s.family, s.stream, s.mark
+            partition by s.session_id, s.family, s.stream, s.mark, s.island
             order by k.streams desc, s.end_us, s.call_id
         ) as nth
-    from streams as s
+    from near as s
     inner join known as k on k.session_id = s.session_id and k.family = s.family and k.call_id = s.call_id
 ),
 
@@ -341,10 +401,11 @@ matches as (
         session_id as session_id,
         family as family,
         mark as mark,
+        island as island,
         nth as nth,
         arg_min(call_id, row(1 - named, case when stream = 'span' then 0 else 1 end, call_id)) as call_id
     from counted
-    group by session_id, family, mark, nth
+    group by session_id, family, mark, island, nth
     having count(distinct call_id) > 1
 ),
 
@@ -352,7 +413,8 @@ moved as (
     select c.session_id as session_id, c.family as family, c.call_id as was, m.call_id as call_id
     from counted as c
     inner join matches as m
-        on m.session_id = c.session_id and m.family = c.family and m.mark = c.mark and m.nth = c.nth
+        on m.session_id = c.session_id and m.family = c.family and m.mark = c.mark and m.island = c.island
+        and m.nth = c.nth
     where c.named = 0 and c.streams = 1 and m.call_id <> c.call_id
 )
 

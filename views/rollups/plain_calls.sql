@@ -13,7 +13,9 @@ select
     output_tokens as output_tokens,
     reasoning_tokens as reasoning_tokens,
     cost_usd as cost_usd,
-    coalesce(cost_state, 'unknown') as cost_state
+    coalesce(cost_state, 'unknown') as cost_state,
+    price_entry as price_entry,
+    price_version as price_version
 from touched_events
 where
     type in ('model.requested', 'model.completed', 'model.failed')

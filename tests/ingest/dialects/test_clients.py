@@ -81,6 +81,40 @@ def test_compaction_and_a_finished_subagent_are_told_and_add_no_tokens() -> None
     assert (helper["type"], helper["agent_name"], helper["output_tokens"]) == ("subagent.completed", "explore", None)
 
 
+def test_a_subagent_inside_another_names_it_and_a_swapped_model_is_told() -> None:
+    ids = {"span.type": "llm_request", "agent_id": "inner", "parent_agent_id": "outer", "input_tokens": 5}
+    call = one(span("claude_code.llm_request", CLAUDE, **ids))
+    assert (call["subagent_id"], call["payload"]["parent_subagent_id"]) == ("inner", "outer")
+    told = {"agent_type": "explore", "model": "claude-opus-4-1", "final_model": "claude-haiku-4-5"}
+    done, swapped = events(log("subagent_completed", CLAUDE, model_swapped="true", agent_id="a", **told))
+    assert (done["type"], done["subagent_id"]) == ("subagent.completed", "a")
+    assert (swapped["type"], swapped["model"]) == ("routing.fallback.applied", "claude-haiku-4-5")
+    assert [row["type"] for row in events(log("subagent_completed", CLAUDE, model_swapped="false", **told))] == [
+        "subagent.completed"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "kinds"),
+    [
+        (log("api_error", CLAUDE, status_code=400, error="Your credit balance is too low"), {"quota.blocked"}),
+        (log("api_error", CLAUDE, status_code=529, error="Overloaded"), set()),
+        (
+            log("gemini_cli.api_error", "gemini-cli", status_code=429, error="Quota exceeded for requests per day"),
+            {"quota.blocked", "rate_limit.hit"},
+        ),
+        (
+            log("gemini_cli.api_error", "gemini-cli", status_code=429, error="Quota exceeded: requests per minute"),
+            {"rate_limit.hit"},
+        ),
+    ],
+)
+def test_a_quota_that_is_used_up_and_a_rate_that_is_too_high_are_told_apart(
+    record: dict[str, Any], kinds: set[str]
+) -> None:
+    assert {row["type"] for row in events(record)} == {"model.failed"} | kinds
+
+
 def test_a_refusal_for_the_rate_is_a_failed_call_and_a_limit_that_was_hit() -> None:
     told = {"model": "claude-opus-4-1", "error": "slow down", "status_code": 429, "attempt": 3, "request_id": "r"}
     failed, hit = events(log("api_error", CLAUDE, **told))
@@ -114,8 +148,26 @@ def test_codex_tells_failed_tries_sandbox_outcomes_and_costs_of_turns() -> None:
     assert events(codex("codex.api_request", **{**status, "endpoint": "/models"})) == []
     stopped = one(codex("codex.sandbox_outcome", tool_name="exec_command", call_id="x", outcome="denied"))
     assert (stopped["type"], stopped["tool_call_id"]) == ("sandbox.violation", "x")
-    cost = one(codex("codex.turn_cost", **{"turn.id": "t1", "usage.estimated_usd": 0.25}))
+    cost = one(codex("codex.turn_cost", **{"turn.id": "t1", "usage.estimated_usd": 0.25}))  # says nothing of the end
     assert (cost["type"], cost["turn_id"], cost["cost_usd"]) == ("cost.recorded", "t1", 0.25)
+
+
+def test_codex_tells_when_turns_begin_and_end_and_nothing_of_the_end_of_one_that_was_broken_off() -> None:
+    ids = {"conversation.id": "c", "turn.id": "t1"}
+    began = one(span("codex.turn_input", "codex_core", **ids))
+    assert (began["type"], began["turn_id"]) == ("turn.started", "t1")
+    over = one(span("session_task.turn", "codex_core", **{"turn.id": "t1", "codex.turn.token_usage.input_tokens": 9}))
+    assert (over["type"], over["turn_id"], over["duration_ms"]) == ("turn.completed", "t1", 5.0)
+    assert over["uncached_input_tokens"] is None, "it repeats what the calls used"
+    assert events(span("session_task.turn", "codex_core", **ids)) == []
+    cost = {"turn.id": "t1", "usage.estimated_usd": 0.5, "turn.interrupted": True}
+    assert [row["type"] for row in events(codex("codex.turn_cost", **cost))] == ["cost.recorded", "turn.failed"]
+
+
+def test_codex_tells_that_a_plan_is_used_up() -> None:
+    told = {"event.kind": "response.failed", "error.message": "You've hit your usage limit. Try again at 3:00 PM."}
+    failed, blocked = events(codex("codex.sse_event", **told))
+    assert (failed["type"], blocked["type"], blocked["status"]) == ("model.failed", "quota.blocked", "blocked")
 
 
 def test_housekeeping_spans_of_codex_are_kept_as_records_only() -> None:
@@ -141,6 +193,28 @@ def test_gemini_tells_routing_modes_compression_and_subagents() -> None:
     assert smaller["payload"]["tokens_after"] == 8_000
     agent = one(gemini("gemini_cli.agent.start", agent_id="a1", agent_name="codebase"))
     assert (agent["type"], agent["subagent_id"]) == ("subagent.spawned", "a1")
+
+
+def test_calls_of_gemini_subagents_are_told_apart_by_the_ids_of_their_prompts() -> None:
+    used = {"model": "gemini-2.5-flash", "input_token_count": 5, "output_token_count": 1}
+
+    def of(prompt: str) -> tuple[Any, ...]:
+        call = one(gemini("gemini_cli.api_response", prompt_id=prompt, **used))
+        return call["turn_id"], call["subagent_id"]
+
+    assert of("g########2") == ("g########2", None)
+    assert of("plain-id") == ("plain-id", None)
+    assert of("g########2-scout-x1#3") == ("g########2", "g########2-scout-x1")
+    assert of("0f7a-uuid#0") == (None, "0f7a-uuid")
+    nested = "g########2-scout-x1#3-helper-y2"
+    began = one(gemini("gemini_cli.agent.start", agent_id=nested, agent_name="helper"))
+    assert began["payload"]["parent_subagent_id"] == "g########2-scout-x1"
+
+
+@pytest.mark.parametrize(("reason", "kind"), [("GOAL", "subagent.completed"), ("TIMEOUT", "subagent.failed")])
+def test_a_gemini_subagent_that_missed_its_goal_failed(reason: str, kind: str) -> None:
+    ended = one(gemini("gemini_cli.agent.finish", agent_id="a1", agent_name="scout", terminate_reason=reason))
+    assert (ended["type"], ended["subagent_id"]) == (kind, "a1")
 
 
 def test_a_tool_call_of_gemini_is_a_result_and_a_decision() -> None:

@@ -138,6 +138,38 @@ def test_compaction_permission_mode_and_spilled_output_are_facts(tmp_path: Path)
     assert found["session.created"]["client_version"] == "2"
 
 
+def test_limits_retries_interruptions_and_hooks_are_facts(tmp_path: Path) -> None:
+    info = {"status": "allowed_warning", "rateLimitType": "five_hour", "resetsAt": 1_767_225_600}
+    info |= {"unifiedWindows": {"seven_day": {"utilization": 0.25, "resetsAt": 1_767_225_600}}, "utilization": 0.9}
+    synthetic = {"model": "<synthetic>", "content": [{"type": "text", "text": "usage limit reached|1767225600"}]}
+    hook = {"type": "hook_progress", "hookEvent": "PreToolUse", "hookName": "PreToolUse:Bash", "command": "check.sh"}
+    stop = {"role": "user", "content": [{"type": "text", "text": "[Request interrupted by user]"}]}
+    lines = [
+        claude("user", 1, message={"role": "user", "content": "hello"}),
+        claude("rate_limit_event", 2, rate_limit_info=info),
+        claude("system", 3, subtype="api_error", error={"status": 429}, retryInMs=500.0, retryAttempt=1),
+        answer(4, 0, message="b", request="r", message_more=synthetic, isApiErrorMessage=True, error="rate_limit"),
+        claude("progress", 5, data=hook, toolUseID="toolu_1", parentToolUseID="toolu_1"),
+        claude("user", 6, message=stop),
+    ]
+    done = imported(tmp_path / "home", write(tmp_path / "s.jsonl", lines))
+    assert done.unknown == {}
+    query = "select type, status, payload, tool_call_id, turn_id from events where type not like 'session%'"
+    found = rows(tmp_path / "home", query + " order by timestamp, event_id")
+    told = [json.loads(row["payload"]) for row in found]
+    assert [row["type"] for row in found] == [
+        *("turn.submitted", "limit.changed", "limit.changed", "model.failed", "rate_limit.hit", "model.failed"),
+        *("quota.blocked", "hook.started", "turn.failed"),
+    ]
+    assert [(one["name"], one["used"], one["status"], one["window_s"]) for one in told[1:3]] == [
+        ("seven_day", 25.0, "ok", 604_800),
+        ("five_hour", 90.0, "low", 18_000),
+    ]
+    assert {one["resets_at"] for one in (told[1], told[2], told[6])} == {"2026-01-01T00:00:00+00:00"}
+    assert (told[4]["retry_after_ms"], found[7]["tool_call_id"]) == (500.0, "toolu_1")
+    assert found[8]["turn_id"] == found[0]["turn_id"]
+
+
 def test_subagents_are_attached_by_recorded_ids(tmp_path: Path) -> None:
     imported(tmp_path / "home", REAL / "claude_code" / "cc_subagent" / "transcript")
     found = rows(
@@ -164,6 +196,38 @@ def test_codex_calls_are_the_increments_of_the_counter(tmp_path: Path) -> None:
     )
     assert [(row["uncached_input_tokens"], row["output_tokens"]) for row in found] == [(50, 10), (75, 15), (100, 20)]
     assert {(row["model"], row["provider"]) for row in found} == {("gpt-5.1", "openai")}
+
+
+def test_codex_windows_used_up_plans_and_changed_policies_are_facts(tmp_path: Path) -> None:
+    windows = {"primary": {"used_percent": 85.0, "window_minutes": 300, "resets_in_seconds": 60}}
+    windows |= {"secondary": {"used_percent": 100.0, "window_minutes": 10080, "resets_at": 1_767_225_600}}
+    limits = {"limit_id": "codex", "rate_limit_reached_type": "secondary", **windows}
+
+    def allowed(second: float, approval: str, sandbox: str) -> dict[str, Any]:
+        policy = {"approval_policy": approval, "sandbox_policy": {"type": sandbox}}
+        return codex("turn_context", second, {"turn_id": "t1", "model": "gpt-5.1", **policy})
+
+    lines = [
+        *thread(),
+        allowed(2, "on-request", "read-only"),
+        allowed(3, "on-request", "read-only"),
+        allowed(4, "never", "danger-full-access"),
+        token_count(5, 100, 100, rate_limits=limits),
+    ]
+    imported(tmp_path / "home", write(tmp_path / "rollout-x.jsonl", lines))
+    kinds = "('limit.changed', 'quota.blocked', 'policy.changed', 'sandbox.applied')"
+    query = f"select type, payload from events where type in {kinds} order by timestamp, event_id"
+    found = [(row["type"], json.loads(row["payload"])) for row in rows(tmp_path / "home", query)]
+    assert [kind for kind, _ in found] == [
+        *("sandbox.applied", "policy.changed", "sandbox.applied", "limit.changed", "limit.changed", "quota.blocked")
+    ]
+    assert found[1][1]["changed_rules"]["approval_policy"] == {"from": "on-request", "to": "never"}
+    assert (found[0][1]["enforced"], found[2][1]["enforced"]) == (True, False)
+    assert [(told["status"], told["window_s"], told["resets_at"][:16]) for _, told in found[3:5]] == [
+        ("low", 18_000, "2026-01-01T00:01"),
+        ("hit", 604_800, "2026-01-01T00:00"),
+    ]
+    assert found[5][1]["name"] == "codex.secondary"
 
 
 def test_a_usage_record_and_the_counter_beside_it_are_one_call(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def streamed(client: OpenAI) -> dict[str, object]:
     options: Any = {"include_usage": True}
     messages: Any = [{"role": "user", "content": "And then?"}]
     pieces = list(client.chat.completions.create(model=MODEL, messages=messages, stream=True, stream_options=options))
-    return used(pieces[-1])
+    return used(pieces[-1]) | {"streamed": True}
 
 
 def refused(client: OpenAI) -> dict[str, object]:
