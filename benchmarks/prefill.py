@@ -25,6 +25,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from benchmarks.load import MODELS
 from collector.loader import prepare
 from collector.memory import ALLOCATOR
+from collector.repricing import Repricer
 from journal import Record
 from store import Layout, Store, schema
 
@@ -94,6 +95,9 @@ def _fill(pipe: Connection, home: Path) -> None:
                 _moved(events, number, moved_ns),
                 0,
             )
+        pricing = Repricer(store)
+        while pricing.step():  # as a loader leaves it: the file says by what it is priced
+            pass
     (home / "end_ns").write_text(str(end))
     pipe.send(time.monotonic() - started)
 

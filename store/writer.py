@@ -31,7 +31,7 @@ bytes, or at a quarter of the memory that DuckDB may use."""
 DATA_ERRORS = (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException)
 
 REFRESH_SECONDS = 0.5
-REFRESH_REST = 6.0
+REFRESH_REST = 12.0
 REFRESH_LATEST_SECONDS = 5.0
 """How far the roll-ups may fall behind while batches follow each other: half a second, or as many times the last
 refresh's cost as keeps refreshing a small part of the work, but never longer; see `store.rollup` for the reason."""
